@@ -1,9 +1,9 @@
 """The chat proxy: an agent that sends its requests here has memory, with no code.
 
 A client sends its whole conversation with every request. What is new in it is recorded, what is old is
-replaced by memory, and the rest goes to the provider as it came. The provider may read the request while its
-new messages are written to disk; the client hears nothing before they are there. The answer goes back as it
-comes, and is recorded before its end is passed on, so that the client's next request finds it. If memory
+replaced by memory, and the rest goes to the provider as it came. The provider reads the request while its new
+messages are written to disk; the client gets no answer before they are there. The answer is passed on piece
+by piece, and is recorded before its end is passed on, so that the client's next request finds it. If memory
 fails, the request goes through unchanged.
 
     Conversations   which session a conversation belongs to
@@ -49,7 +49,7 @@ from onlooker.wire import PROTOCOLS, Conversation, Reply, Wire, messages_of
 
 log = logging.getLogger("onlooker.server")
 
-# Headers in which clients name their conversation, the surest first.
+# Headers in which clients name their conversation, the most reliable first.
 SESSION_HEADERS = (
     "x-onlooker-session",
     "x-session-id",
@@ -58,13 +58,13 @@ SESSION_HEADERS = (
     "x-claude-code-session-id",
     "x-litellm-session-id",
 )
-# The one of them that is of an agent with tools. What it asks without them, such as a title for the
-# conversation, it asks for itself.
+# The header of Claude Code, whose conversations have tools. A request without tools, such as one for a title,
+# is not part of the conversation.
 AGENT_HEADER = "x-claude-code-session-id"
-# Headers of agents that Claude Code or Codex started. They have conversations of their own, with the session
-# of the agent that started them, and only that one speaks to them.
+# Headers of agents that Claude Code or Codex started. They name the session of the agent that started them,
+# but have conversations of their own, with that agent alone.
 SUBAGENT_HEADERS = ("x-claude-code-agent-id", "x-openai-subagent")
-# Headers that are about one connection, and those that are ours.
+# Headers that are about one connection, and those that the proxy sets itself.
 _NOT_RETURNED = frozenset(("connection", "keep-alive", "transfer-encoding", "upgrade", "trailer", "te"))
 _NOT_PASSED = _NOT_RETURNED | {"host", "content-length", "proxy-authorization", "accept-encoding", "expect"}
 MAX_KEY = 500
@@ -74,12 +74,12 @@ CONNECT_SECONDS = 30.0
 
 # ------------------------------------------------------------------------------------ conversations
 
-# Sessions of conversations that nobody named begin with this.
+# The beginning of session keys for conversations without a name.
 DERIVED = "chat-"
 # How many of an owner's sessions are looked at to find one that an earlier process began.
 MAX_KNOWN = 1_000
 MAX_ENDS = 100_000
-# Answers whose session the store knows, about.
+# About how many answers the store knows the session of.
 MAX_RESPONSES = 50_000
 # Bytes of the conversations that were seen last.
 MAX_BYTES = 32_000_000
@@ -87,27 +87,26 @@ MAX_BYTES = 32_000_000
 
 @frozen
 class _Seen:
-    """What a client sent last, before the answer by which it is known."""
+    """What a client sent last. It is found by the hash of the answer to it."""
 
     key: str
     items: list[Any]
 
 
 class Conversations:
-    """Which session a conversation belongs to that has no name.
-
-    It is one whose whole record the client sent back: the hash of all its messages is known. So nothing of
-    it can be new to the client. Another with the same beginning is another conversation, and what was edited
-    is a new one, with the history that came along. Other servers may use the same database: a session that
-    one of them continued in another way is refused when it is prepared, and released here as it is now.
+    """Finds the session of a conversation without a name. It is the session whose whole record the client
+    sent back, which its history hash shows. A conversation with only the same beginning, or with an edited
+    message, is a new session, with the history that the client sent. Other servers may use the same database.
+    If one of them has continued the session otherwise, `prepare` refuses it, and this server learns its new
+    history hash.
     """
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
-        # The sessions by the hash of all that is recorded in them, and the other way round.
+        # The sessions by history hash, and the history hash of each session.
         self._by_end: dict[tuple[str, bytes], list[str]] = {}
         self._end_of: dict[SessionId, bytes] = {}
-        # Sessions that a request is using: no other may have them meanwhile.
+        # Sessions that a request is using, which no other request may use meanwhile.
         self._busy: set[SessionId] = set()
         self._seen: Recent[tuple[str, bytes], _Seen] = Recent(MAX_BYTES)
         self._last: dict[SessionId, bytes] = {}
@@ -139,7 +138,7 @@ class Conversations:
         return next((session for session in found if session not in self._busy), None)
 
     async def release(self, session: Session, turn: Turn, reply: list[Any], now: datetime) -> None:
-        """Know the conversation again by what it has now."""
+        """Learn the new history hash of the conversation."""
         try:
             state = await self._memory.store.load(session.id, newest=1)
             if state is not None:
@@ -172,8 +171,8 @@ class Conversations:
         self._by_end.setdefault((session.owner, end), []).append(session.key)
 
     async def answered(self, owner: str, response: str, key: str) -> None:
-        """Know the session of an answer's id, also after a restart, and at other servers on the database. Who
-        names the session does so with each request."""
+        """Store the session of an answer's id, for this server after a restart and for others on the
+        database. A client that names its session does so with each request, and does not need it."""
         if key.startswith(DERIVED):
             self._responses.put((owner, response), key, 200)
             place, digest = _place_of(owner, response)
@@ -196,14 +195,14 @@ class Conversations:
 
 
 def _place_of(owner: str, response: str) -> tuple[str, str]:
-    """The value of the store that has the session of an answer, and how the answer is called there. A later
-    answer may take its place."""
+    """The name of the store's value that holds the session of an answer, and the hash of the answer's id in
+    it. A later answer may overwrite it."""
     digest = hashlib.blake2b(f"{owner}\0{response}".encode("utf-8", "replace"), digest_size=16).hexdigest()
     return f"proxy response {int(digest, 16) % MAX_RESPONSES}", digest
 
 
 def _known_part(items: Sequence[Any]) -> int:
-    """How many of the items must be known if the conversation is: all up to the model's last answer."""
+    """How many of the items a known conversation must have: all up to the model's last answer."""
     for i in range(len(items), 0, -1):
         item = items[i - 1]
         if item.get("role") == "assistant" or (
@@ -230,8 +229,8 @@ def _chain(items: Sequence[Any], now: datetime) -> list[bytes]:
 
 @dataclass(slots=True)
 class Turn:
-    """What memory did with a request: its new body, and where the answer is recorded. Without a session, the
-    request goes through unchanged; `why` says why."""
+    """What memory did with a request: its new body, and the session in which the answer is recorded. Without
+    a session the request goes through unchanged, and `why` is the reason."""
 
     body: bytes
     session: Session | None = None
@@ -275,7 +274,7 @@ class Proxy:
         # Not a client, which adds headers, cookies and redirects of its own.
         self._connections = httpx2.AsyncHTTPTransport(
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=100),
-            # Proxies and keys of the environment are not the client's.
+            # Proxies and keys in this process's environment are not meant for the client's requests.
             trust_env=False,
         )
 
@@ -317,7 +316,7 @@ class Proxy:
     # -- memory
 
     async def _turn(self, request: Request, asked: Asked, raw: bytes) -> Turn:
-        """What memory makes of the request. It never raises: without memory the request goes through."""
+        """The turn for a request. Never raises: if memory fails, the request goes through unchanged."""
         try:
             async with asyncio.timeout(self._config.memory_deadline):
                 return await self._remember(request, asked, raw)
@@ -338,7 +337,7 @@ class Proxy:
         key = _named(request, body)
         previous = body.get("previous_response_id")
         if body.get("conversation") and key is not None:
-            # The provider has the conversation, and would go on to send all of it.
+            # The provider stores this conversation, and would add all of it to the prompt.
             session = self._memory.session(key[:MAX_KEY], owner=owner)
             await session.record(conversation.items)
             return Turn(raw, session, "recorded: the provider keeps this conversation")
@@ -363,7 +362,7 @@ class Proxy:
     async def _prepare(
         self, asked: Asked, conversation: Conversation, key: str | None, turn: Turn, now: datetime
     ) -> Context:
-        """Give the turn its session, and begin to record what is new in it; the context to send."""
+        """Find the session of the turn, and prepare to record what is new. Returns the context to send."""
         budget = self._config.proxy_budget or None
         while True:
             name = key or await self._conversations.claim(asked.owner, asked.wire, conversation.items, now)
@@ -390,7 +389,7 @@ class Proxy:
         return prepared.context
 
     async def _stored(self, turn: Turn) -> None:
-        """Wait until what the client said is on disk. If that fails, the turn is without memory."""
+        """Wait until the client's messages are on disk. If that fails, the turn goes on without memory."""
         storing, turn.storing = turn.storing, None
         if storing is None:
             return
@@ -405,7 +404,8 @@ class Proxy:
     def _check_is_a_turn(
         self, request: Request, body: Mapping[str, Any], conversation: Conversation, key: str | None
     ) -> None:
-        """Skip what an agent asks for itself, beside the conversation whose session it names."""
+        """Skip requests that an agent makes for itself, outside of the conversation whose session it
+        names."""
         if any(header in request.headers for header in SUBAGENT_HEADERS):
             raise Skip("an agent asks another one, not its user")
         if key is None or AGENT_HEADER not in request.headers:
@@ -440,12 +440,12 @@ class Proxy:
         ]
         if login:
             headers.append(("authorization", login))
-        # An answer that is packed could not be read on its way.
+        # A compressed answer could not be read while it is passed on.
         headers.append(("accept-encoding", "identity"))
         url = f"{upstream.address.removesuffix('/v1')}/v1/{quote(path, safe='/:@!$&()*+,;=~%')}"
         if request.url.query:
             url += f"?{request.url.query}"
-        # A model may think for long; the client decides when it is too long.
+        # A model may think for a long time; the client has its own timeout.
         waits = {"timeout": {"connect": CONNECT_SECONDS}}
         asking = httpx2.Request(request.method, url, headers=headers, content=turn.body, extensions=waits)
         asking.stream = _Body(turn.body, sent)
@@ -470,8 +470,8 @@ class Proxy:
         return Passing(self, answer, returned, reply, turn)
 
     async def record(self, turn: Turn, reply: Reply | None) -> None:
-        """Record what the model answered, if it did, and release the session. A failure is logged: the
-        client's next request brings the answer again."""
+        """Record the model's answer, if there is one, and release the session. A failure is logged: the
+        client's next request contains the answer."""
         await self._stored(turn)
         if turn.session is None:
             return
@@ -497,7 +497,7 @@ class Proxy:
 
 
 def _failure(error: Exception) -> str:
-    """What the client is told of a failure of memory, which is logged."""
+    """Log a failure of memory, and return what the client is told of it."""
     if isinstance(error, OnlookerError | TimeoutError):
         log.warning("a request goes through without memory: %r", error)
         return f"failed: {str(error) or 'it took too long'}"
@@ -527,7 +527,7 @@ def _named(request: Request, body: Mapping[str, Any]) -> str | None:
 
 
 def _of_user(user: object) -> str | None:
-    """The session in what a client says of its user, or the user where there is none."""
+    """The session in a client's `user` field, or the user if there is none."""
     if not isinstance(user, str) or not user:
         return None
     if found := _SESSION_IN_USER.search(user):
@@ -557,10 +557,8 @@ class _Body(httpx2.AsyncByteStream):
 
 
 class Passing(Response):
-    """An answer of a provider, passed on piece by piece.
-
-    If the provider breaks off, so does this. If the client does, the provider is told by a closed connection,
-    and what was sent is recorded.
+    """An answer of a provider, passed on piece by piece. If the provider breaks off, so does this. If the
+    client does, the connection to the provider is closed, and what was sent is recorded.
     """
 
     def __init__(

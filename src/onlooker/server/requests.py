@@ -1,4 +1,4 @@
-"""Requests of the chat proxy as they come: of a conversation that is sent again only what is new is read."""
+"""Read requests of the chat proxy: of a conversation that is sent again, only what is new."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any, cast
 from onlooker.domain.frozen import frozen
 from onlooker.wire import Conversation, Wire, without_injected
 
-# Requests that are kept to compare the next ones with, and their bytes in all. What continues one that was
-# dropped is read whole, once.
+# Requests that are cached to compare the next ones with, and their bytes in all. If the one before was
+# dropped, a request is read whole, once.
 MAX_KEPT = 100
 MAX_KEPT_BYTES = 8_000_000
 # How many of a request's last items the next one may change and still continue it: agents mark their newest
-# messages for the provider's cache, and take the marks off again.
+# messages for the provider's cache, and remove the marks later.
 MAX_CHANGED = 8
 
 
 @frozen
 class Kept:
-    """A request to compare the next ones with: its bytes up to the end of its last item, of which the first
-    `first` stand before its items; where its last items end; its items, and the conversation that they
-    are."""
+    """A request to compare the next ones with. `start` are its bytes up to the end of its last item, and the
+    first `first` of them come before its items. `ends` are where its last items end. `conversation` is made
+    from its `items`."""
 
     owner: str
     wire: Wire
@@ -34,11 +34,11 @@ class Kept:
     conversation: Conversation
 
     def shared_with(self, raw: bytes) -> Kept | None:
-        """The part of this request that another one begins with; None if that is less than all but a few of
-        its items."""
+        """The part of this request that another one begins with; None if more than a few of its last items
+        differ."""
         if raw.startswith(self.start):
             return self
-        # Others are mostly other conversations, which is soon seen.
+        # Most are other conversations, which differ near the beginning.
         probe = min(self.first + 1_000, self.ends[0])
         if raw[:probe] != self.start[:probe]:
             return None
@@ -53,9 +53,9 @@ class Kept:
 
 @frozen
 class Asked:
-    """A request that was read. `start`, `first` and `ends` are as in what is kept of it; `start` is empty if
-    the next request has to be read whole. `continues` is what was known of it, of the request that it
-    `replaces`."""
+    """A request that was read. `start`, `first` and `ends` are as in `Kept`; `start` is empty if the next
+    request has to be read whole. `continues` is the part of the earlier request that it begins with, and
+    `replaces` is that request."""
 
     owner: str
     wire: Wire
@@ -68,8 +68,8 @@ class Asked:
 
 
 class Requests:
-    """Reads requests. A client sends its whole conversation with each of them: what has the same bytes as the
-    last time is not read again."""
+    """Reads requests. A client sends its whole conversation with each of them: bytes that are the same as
+    last time are not read again."""
 
     def __init__(self) -> None:
         self._kept: list[Kept] = []  # the newest first
@@ -95,7 +95,7 @@ class Requests:
         return Asked(owner, wire, body, start, first, ends, known, before)
 
     def conversation(self, asked: Asked, items: list[Any]) -> Conversation:
-        """The conversation that the items of a request are. The next request may continue it."""
+        """The conversation in the items of a request. It is cached for the next request."""
         known = asked.continues
         found = without_injected(
             items,
@@ -139,7 +139,8 @@ def _read_object(raw: bytes, field: str) -> tuple[dict[str, Any], int, list[int]
     first, ends = 0, list[int]()
 
     def sign(at: int, wanted: str) -> tuple[str, int]:
-        """The sign that comes next, and the place after it and its blanks."""
+        """The next character, which must be one of `wanted`, and the position after it and the blanks that
+        follow."""
         at = cast("re.Match[str]", _blanks.match(text, at)).end()
         if not (it := text[at : at + 1]) or it not in wanted:
             raise ValueError
