@@ -442,7 +442,7 @@ NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 class JobLease:
-    """The lease on a job that one process does for all that share a store.
+    """The lease on a job that one process does for all processes that share a store.
 
     It is a named value in the store, without a lock: two processes at once only waste time.
     """

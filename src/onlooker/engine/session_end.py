@@ -1,4 +1,4 @@
-"""Making items of a session: when its notes are taken or condensed, when its owner begins another session,
+"""Make items from a session: when its notes are taken or condensed, when its owner begins another session,
 and when it ends.
 
 A session ends on request, after some time without a message, when the process stops, or in a later sweep.
@@ -53,7 +53,7 @@ MAX_TRIES = 3
 
 
 class SessionEnd:
-    """Ends sessions, and makes items of them."""
+    """Ends sessions, and makes items from them."""
 
     def __init__(
         self,
@@ -157,8 +157,8 @@ class SessionEnd:
         return await self._keep(progress.session, asked, mark, began)
 
     async def noted(self, progress: Progress, messages: Sequence[Message]) -> None:
-        """Make items when these messages were noted, so that they reach other sessions before this one ends.
-        A failure is logged; the end of the session makes them then."""
+        """Make items from messages that were just noted, so that they reach other sessions before this one
+        ends. A failure is logged; the end of the session makes them then."""
         session = progress.session
         if not self._settings.shares_items(session.owner):
             return
@@ -194,8 +194,8 @@ class SessionEnd:
         if not self._asks_model and progress.ended >= newest:
             await self._make_up_to(progress, progress.last_seq)
             return
-        # The mark stays: at the end a model is asked about these messages, or they are read with those
-        # before.
+        # The mark does not move: at the end a model is asked about these messages, or they are read together
+        # with those before them.
         after = max(progress.ended, progress.frontier, newest)
         messages = await self._store.messages(session, after=after, archived=True)
         await self._keep_some(progress, await self._pick(session, messages))

@@ -137,7 +137,8 @@ class Storage:
             store, parts = self._store, _Parts(rows)
             counts = await store.restore(parts.before_usage(), replace=replace)
             if parts.has_usage:
-                # Replaced sessions are deleted with their usage by now, so the store's usage is of others.
+                # Replaced sessions have been deleted with their usage, so what the store has is the usage of
+                # others.
                 more = await store.restore(missing_usage(store, parts.from_usage_on()))
                 counts = dict(Counter(counts) + Counter(more))
         await self._imported()

@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class UnusableError(ModelError):
-    """The model answered, twice, with something that cannot become this note."""
+    """The model answered twice, and neither answer can become this note."""
 
 
 @frozen

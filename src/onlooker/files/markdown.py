@@ -45,7 +45,7 @@ _TYPES: dict[Section, ItemType] = {
 MAX_BYTES = 4_000_000
 # A copy is kept if at least this many lines, and more than half of all, are deleted at once.
 MASS_DELETION = 5
-# A file with none of our lines is taken for another file if we wrote at least this many.
+# If we wrote at least this many lines and none is left, it is taken for another file.
 MIN_KNOWN_LINES = 3
 _MAX_NAME_LENGTH = 60
 

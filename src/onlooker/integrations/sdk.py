@@ -69,7 +69,7 @@ def _provider_of(client: object) -> Protocol:
 
 @dataclass(slots=True)
 class _Turn:
-    """A request with memory, the session of its answer, and the reader of the answer."""
+    """A request with memory: its session, and the reader of its answer."""
 
     session: Session
     wire: Wire

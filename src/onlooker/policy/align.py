@@ -29,7 +29,7 @@ from onlooker.policy.text import regex
 
 # This many consecutive messages in common are not a coincidence.
 CERTAIN_RUN = 3
-# Nor is one common message of this many characters.
+# One common message of this many characters is no coincidence either.
 TELLING_LENGTH = 16
 # How many messages at each end of a gap are compared by their text.
 GAP_ENDS = 8
@@ -60,7 +60,7 @@ class Alignment:
     """How a history relates to the record.
 
     `history[:preface]` comes before everything recorded and is passed on without being recorded. `follow` is
-    what stands after message `keep` from now on: new messages, and the seqs of recorded ones that stay.
+    what comes after message `keep` from now on: new messages, and the seqs of recorded ones that stay.
     `retired` are the seqs of those that do not. `newest` is the seq that the history's newest message will
     have, or None if it will be the last of the record: others may have spoken since. From seq `sent_from` on,
     the history has every message of the record.
@@ -211,7 +211,7 @@ def _common(
     is_certain = prefix >= CERTAIN_RUN or any(telling[:prefix])
     is_window = len(window) >= CERTAIN_RUN or any(telling[i] for i in window)
     if is_window and (len(window) >= prefix or not is_certain):
-        # A host may keep the first message in the place of what it leaves out.
+        # A host may keep the first message where it leaves out those after it.
         keeps_first = is_certain and prefix <= min(window) and prefix <= window[min(window)]
         return {i: i for i in range(prefix)} | window if keeps_first else window
     anchors = _anchors(history, recorded, telling, prefix)
@@ -366,7 +366,7 @@ class _Decision:
             for after, message in self._fill(gap):
                 placed.setdefault(after, []).append(message)
         for p, i in self.fuller.items():
-            # It has all that the recorded one had, and takes its place.
+            # It has everything that the recorded one had, and replaces it.
             self.retired.append(p)
             placed.setdefault(p, []).insert(0, self.comparison.history[i])
         end = len(recorded) - 1
@@ -451,7 +451,7 @@ class _Decision:
             # What an earlier edit of the beginning replaced stands there as well.
             lacking = lacking[-len(new) :]
         is_edit = self._is_edit(new, lacking) or self._is_edited_window(head, lacking)
-        # What has no id beside those that have is the host's own.
+        # Where other messages have ids, one without is the host's own.
         if is_edit and not (self.comparison.by_id and not any(history[i].id for i in head)):
             # Nothing before it could prove an edit of the beginning, so both stay.
             return [*self._place_beginning(head, first - 1), *rest]
@@ -470,7 +470,7 @@ class _Decision:
         return self.comparison.by_id and bool(message.id) and not _is_generated(message.id)
 
     def _is_left_out(self, gap: Gap) -> bool:
-        """Whether one message stands between common ones in the place of several that the history lacks."""
+        """Whether one message between common ones replaces several that the history lacks."""
         history = self.comparison.history
         if len(gap.new) != 1 or len(gap.lacking) < 2 or not 0 < gap.new.start < len(history) - 1:
             return False
@@ -478,8 +478,8 @@ class _Decision:
         return not ident or _is_generated(ident)
 
     def _known_marker(self, gap: Gap) -> int | None:
-        """Where the record has what a host says in the place of messages that it left out, with another
-        number: it is not said again."""
+        """Whether the record has the host's line about messages that it left out, with another number: the
+        line is not recorded again."""
         if not self._is_left_out(gap):
             return None
         marker = self.comparison.history[gap.new.start]
@@ -532,13 +532,13 @@ class _Decision:
         return [(len(recorded) - 1, history[i]) for i in new if history[i].digest not in known]
 
     def _is_edit(self, new: Sequence[int], lacking: Sequence[int]) -> bool:
-        """Whether these messages stand one for one in the place of recorded ones."""
+        """Whether each of these messages replaces one recorded message."""
         history, recorded = self.comparison.history, self.comparison.recorded
         return bool(new) and [history[i].role for i in new] == [recorded[p].role for p in lacking]
 
     def _is_edited_window(self, new: Sequence[int], lacking: Sequence[int]) -> bool:
-        """Whether a window begins with other messages than last time in the place of the same ones. A summary
-        of the host's own stands for more than one, or came before the window last time too."""
+        """Whether a window begins with other messages than last time, for the same part of the record. A
+        summary of the host's own stands for more than one, or came before the window last time too."""
         if self.sent is None or self.sent.preface:
             return False
         return self._is_edit(new, [p for p in lacking if self.comparison.recorded[p].seq >= self.sent.first])
@@ -607,7 +607,7 @@ class _Decision:
         run = [i for i in range(gap.new.start) if i in self.same]
         if not run:
             return False
-        # What has no id beside those that have is not the user's: it says that something was left out.
+        # Where other messages have ids, one without is not the user's: it says that something was left out.
         if self.comparison.by_id and all(self.comparison.history[i].id for i in (*run, *gap.new)):
             return True
         if self._is_regenerated(gap, lacking):
@@ -664,12 +664,12 @@ def _is_answer(recorded: MessageDigest) -> bool:
 
 Relation = Literal["lost", "fuller", "other"]
 
-# What stands in the place of a message's content. A person may write the same without brackets.
+# What a host writes instead of a message's content. A person may write the same without brackets.
 _BLANK = regex(
     r"\W*(?:\S{1,20} ){0,6}(?:cleared|removed|omitted|truncated|redacted|elided|hidden)\b[^\n]{0,40}",
     re.IGNORECASE,
 )
-# What a host says in the place of messages that it left out: "Skipped 12 messages."
+# What a host writes instead of messages that it left out: "Skipped 12 messages."
 _LEFT_OUT = regex(r"(?=\D{0,60}\d)(?=.{0,80}\bmessages?\b)[^\n]{1,100}", re.IGNORECASE)
 _BRACKETS = ("[", "(", "<", "{")
 _MARKS = (*_BRACKETS, "…", "...", "—", "--", "【", "（")
@@ -715,7 +715,7 @@ def marks(message: Message, left_out: int) -> bool:
 
 
 def marks_alike(message: Message, known: Message) -> bool:
-    """Whether two messages may say so of different numbers."""
+    """Whether two messages may both say so, with different numbers."""
     if message.role != known.role or not (_is_marker(message) and _is_marker(known)):
         return False
     return _NUMBER.sub("0", message.text.strip()) == _NUMBER.sub("0", known.text.strip())

@@ -1,6 +1,7 @@
 """Assemble a context within a budget: the base prompt, the memory section, then the newest messages.
 
-What is shown stands oldest first. Where room is short, notes give way by worth, and messages by age.
+What is shown is in order, oldest first. Where room is short, the notes of least worth and the oldest messages
+are left out.
 """
 
 from __future__ import annotations
@@ -147,7 +148,7 @@ class MemorySection:
 
 def memory_section(state: State, limits: Limits, counting: Counting) -> MemorySection:
     """Choose and render the memory section: items, pins, reflections, observations, and what the user asked
-    for. Where notes do not all fit, their lines of most worth are shown."""
+    for. Where not all notes fit, the lines that are worth most are shown."""
     if not state.pinned and not state.active and not state.items:
         return MemorySection(Sections(), 0, 0, 0, 0, 0)
     settings = limits.settings
@@ -209,8 +210,8 @@ def _now(state: State, limits: Limits, count: Callable[[str], int]) -> tuple[str
     """Say what the user asked for: standing instructions, and the open request; and in which messages it
     stands raw, so that it need not be said here.
 
-    It follows from the active notes and from the messages that they cover and that are shown raw all the
-    same, so that it changes only with them.
+    It depends only on the active notes, and on messages that are both noted and shown raw, so that it changes
+    only with them.
     """
     asked = gather(note.text for note in state.active)
     if asked == Asked():
@@ -298,7 +299,7 @@ def _fitting(
         return list(notes)
     chosen = _worth_most(notes, pins, room, count, stamped)
     allowed = room
-    # What lines are counted as does not quite add up to what they take together.
+    # The counts of single lines do not quite add up to the count of the text.
     while chosen and (over := _rendered_tokens(chosen, count, stamped) - room) > 0:
         allowed -= over
         chosen = _worth_most(notes, pins, allowed, count, stamped)
@@ -352,7 +353,7 @@ def _worth_most(
     return [_shown(note, shown[note.id], count) for note in notes if note.id in shown]
 
 
-# Of the room for notes that do not all fit, so much is for the values of what is not shown.
+# The share of the room that is for exact values of lines that are not shown, where not all notes fit.
 _LEDGER_SHARE = 0.15
 _MOST_VALUES = 400
 
@@ -372,8 +373,8 @@ def _ledgers(
     room: int,
     price: Callable[[_Line], int],
 ) -> Iterator[tuple[float, _Line]]:
-    """Return ledgers of the values that only lines have which are not shown, each with its place: below the
-    lines of its note and day."""
+    """Return ledgers of the values that only hidden lines have, each with its position: below the lines of
+    its note and day."""
     shown = "\n".join(lines[i].text for i in kept)
     holder: dict[str, _Line] = {}
     for i, line in enumerate(lines):
@@ -427,12 +428,12 @@ def _shown(note: Note, lines: Sequence[_Line], count: Callable[[str], int]) -> N
     return replace(note, text=text, tokens=count(text))
 
 
-# What a line is worth by what it says of itself: what a person pinned, what must not be forgotten, what is
-# important, what people said or a model noted; then what an assistant said and what tools did.
+# What a line is worth by its kind: pinned by a person, critical, important, said by people or noted by a
+# model; then said by an assistant, and done by tools.
 _PINNED_WORTH = 100.0
 _WORTH = ((regex(r"(?:\[[\d:]+\] )?CRITICAL "), 8.0), (regex(r"(?:\[[\d:]+\] )?IMPORTANT "), 3.0))
 _OF_THE_HOST = regex(r"(?:\[[\d:]+\] )?(?:assistant|system|tool|quoted by)\b|\S{1,80}\(.{0,400}?\)?:")
-# What was noted last is what the conversation is at: each of its lines is worth so much at least.
+# The least that a line of the newest note is worth, which says what the conversation is about now.
 _NEWEST_WORTH = 6.0
 # What a line is worth that says nothing new.
 _MIN_WORTH = 0.2
@@ -626,7 +627,7 @@ def lay_out(
     section: SectionMaker = memory_section,
 ) -> Layout:
     """Give memory its limit, then the preface what fits, then the raw messages the rest."""
-    # What is set aside for a question is not set aside again for a turn.
+    # Room reserved for a question is not reserved a second time for recall.
     chosen = replace(settings, recall="off") if request.recall_reserve else settings
     limits = limits_for(chosen, counting.room(request, settings))
     memory = section(state, limits, counting)

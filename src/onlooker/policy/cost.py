@@ -37,8 +37,8 @@ class Prices:
     small: float  # the price of the provider's smaller model, as a share of the price of its usual one
 
 
-# `small` is by the lists of 2025: Haiku 4.5 beside Sonnet 4.5, GPT-5 mini beside GPT-5, and Gemini 2.5 Flash
-# beside Pro.
+# `small` is from the price lists of 2025: Haiku 4.5 compared with Sonnet 4.5, GPT-5 mini with GPT-5, and
+# Gemini 2.5 Flash with Pro.
 PRICES = (
     Prices("Anthropic", 0.1, 1.25, 5.0, smallest=1024, step=1, minutes=5, marked=True, small=1 / 3),
     Prices("OpenAI", 0.1, 1.0, 8.0, smallest=1024, step=128, minutes=5, marked=False, small=0.2),
@@ -84,7 +84,7 @@ class Bill:
         self.billed += self.prices.read * read + self.prices.write * written + whole - read - written
 
     def add_model(self, read: int, written: int, price: float = 1.0) -> None:
-        """Bill what a language model read and wrote to take notes, at this share of the agent's price."""
+        """Bill what a language model read and wrote to take notes, at `small` of the agent's price."""
         self.billed += price * (read + self.prices.output * written)
 
     def _marked(self, prompt: Prompt, at: datetime) -> tuple[int, int]:

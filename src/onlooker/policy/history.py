@@ -82,7 +82,7 @@ def _reaching_beyond(live: Iterable[Note], keep: int, by_id: dict[str, Note]) ->
 
 
 def returning(retired: Iterable[Note], unnoted: Sequence[tuple[int, str]]) -> tuple[Note, ...]:
-    """The notes that hold again because their messages came back, where they stand now.
+    """The notes that are valid again because their messages came back, with their new positions.
 
     `unnoted` are the seqs and ids of the messages that no note covers, in order. From the first of them on,
     notes of exactly these messages return, so that nothing is noted again when a host goes from one branch to
@@ -96,7 +96,7 @@ def returning(retired: Iterable[Note], unnoted: Sequence[tuple[int, str]]) -> tu
     found: list[Note] = []
     at = 0
     while at < len(ids):
-        # The newest message is for its own turn.
+        # The newest message is left to its own turn.
         fits = [
             n
             for n in by_first.get(ids[at], ())

@@ -1,5 +1,5 @@
 """What coding agents put into a conversation by themselves: reminders, their environment, skills, standing
-instructions. It is passed on to the model, and is not the user's word."""
+instructions. It is passed on to the model, but is not recorded as said by the user."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Whose words a text is made of: the user's own, what they quoted or attached, an assistant's, or a tool's.
 
-It is not left to the author of the text: a page may have told a model that the user said so. The words of
-each line are looked for in what everybody said.
+The author of the text is not relied on: a page may have told a model that the user said so. Each line's words
+are looked for in what everybody said.
 """
 
 from __future__ import annotations
@@ -140,7 +140,8 @@ def _weight(words: frozenset[str]) -> int:
 
 
 def reattributed(note: str, parts: Iterable[Part], noted: Iterable[Part] = (), *, prose: bool = False) -> str:
-    """Give the lines of a note to those who said them, in messages, or in the notes that it was shown with.
+    """Attribute the lines of a note to those who said them, in messages or in the notes that the model was
+    shown.
 
     A line that is given to the user, or to nobody, and of which the user said next to nothing, gets the name
     of who said it before it: a tool, an assistant, or the person who quoted it. If it was said to be the
@@ -160,13 +161,14 @@ def reattributed(note: str, parts: Iterable[Part], noted: Iterable[Part] = (), *
             if part.origin == "user":
                 yield part
 
-    # Most lines are of the messages: then the notes are not read.
+    # Most lines come from the messages: then the notes are not read.
     unheard = chain(tuple(own), own_in_notes())
     people = {part.label.casefold() for part in own} | {"user"}
     heard: set[str] = set()
 
     def never_said(wanted: frozenset[str]) -> frozenset[str]:
-        """Those that the user said nowhere. Most lines are of the first messages, so no others are read."""
+        """The words that the user never said. Most lines come from the first messages, so no others are
+        read."""
         left = wanted - heard
         while left and (part := next(unheard, None)):
             heard.update(part.words)

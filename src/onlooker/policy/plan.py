@@ -72,8 +72,8 @@ class Rewrite:
 
 # Reflections are condensed themselves above this share of the memory.
 MAX_REFLECTED = 0.6
-# The share of a chunk that is worth a note before others are shown: the less stays raw, the later the prefix
-# breaks again.
+# If this share of a chunk is not noted yet, it is noted before other notes are shown: the less stays raw, the
+# later the prefix breaks again.
 LAST_CHUNK = 0.25
 
 Step = Idle | Observe | Activate | Reflect | Rewrite
@@ -270,8 +270,8 @@ def tail_start(state: State, watermark: int, limits: Limits) -> int:
 
 # ------------------------------------------------------------------------------------ making room
 
-# How many tokens of messages and notes a turn notes itself in any case, about 0.05 s of work, and what
-# storing a note costs beside writing it. After that, `Timing.on_the_spot` says how long it may go on.
+# How many tokens of messages and notes a turn notes itself in any case, about 0.05 s of work, and the least
+# that one step counts, for storing the note. After that, `Timing.on_the_spot` says how long it may go on.
 ON_THE_SPOT_TOKENS = 2_000
 MIN_STEP_TOKENS = 100
 # A history of this size that a host hands over at once is more than several turns could note.

@@ -23,7 +23,7 @@ from onlooker.domain.history import ROW_TYPES, Row, UsageRow, kind_of
 from onlooker.domain.messages import Message, SessionId
 
 _TIERS = {"note": "session", "item": "cross-session"}
-# Fields that a line calls otherwise than the dataclass does.
+# Fields whose name in a line differs from the dataclass's.
 _RENAMED = {(UsageRow, "key"): "session"}
 # The time of a message is as its host gave it, with or without a zone. All others have one.
 _AS_GIVEN = {(Message, "at")}

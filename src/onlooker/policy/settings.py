@@ -4,7 +4,7 @@ In the default preset one number matters, the context budget: every size is a sh
 share if it is a fraction (0.25) and a number of tokens if it is an integer (8000). The presets `lango` and
 `zora` keep the absolute numbers that those two systems document.
 
-A number that no host has a reason to change is a constant beside the code that uses it, or part of `Timing`.
+A number that no host has a reason to change is a constant next to the code that uses it, or part of `Timing`.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class Settings:
         "`local:MODEL`. Empty: search by words only.",
     )
 
-    # When notes are condensed: seldom and by much, since a provider's cache loses what stands after a change.
+    # When notes are condensed: rarely and by much, since a provider's cache loses everything after a change.
     # Room that they leave is not paid for, and recall brings what was condensed away. In small budgets both
     # shares are larger (`SMALL`).
     reflect_at: Size = _setting(
@@ -477,9 +477,9 @@ PRESET_NOTE_RATIO = 0.25
 FREE_RATIO, SMALL_FREE_RATIO = 0.5, 0.75
 # The same in small budgets if notes cost something. In larger ones messages fill the room.
 SMALL_RATIO = 0.35
-# A short prompt costs little, and what it has no room for is missed most. Up to SMALL tokens notes take all
-# the room that messages leave, and the built-in model condenses them by little at a time; from LARGE on the
-# settings hold as they are; in between it is in between.
+# A short prompt costs little, and leaves out most. Up to SMALL tokens notes take all the room that messages
+# leave, and the built-in model condenses them by little at a time; from LARGE on the settings hold as they
+# are; in between it is in between.
 SMALL, LARGE = 2_000, 7_500
 SMALL_REFLECT_AT, SMALL_REFLECT_TO = 0.9, 0.95
 # The most that recall adds to a turn, and what notes and messages leave free for it at their largest, as

@@ -29,7 +29,7 @@ def regex(source: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     return cast("re.Pattern[AnyStr]", _Regex(source, flags))
 
 
-# What is read of one text: no message says more about anybody, and a pasted file is not read to its end.
+# How many characters of one text are read: a pasted file is not read to its end.
 MAX_READ = 100_000
 _BLANKS = regex(r"\s\s{4,}")  # a pattern that begins with one character is found several times faster
 
@@ -73,20 +73,20 @@ def bounded(text: str, limit: int = MAX_READ) -> str:
 
 
 def beginning(text: str) -> str:
-    """As much of a text as is read, to the end of a word: half of a secret would not be known for one."""
+    """The part of a text that is read, up to the end of a word: half of a secret would not be recognised."""
     if len(text) <= MAX_READ:
         return text
     end = max(text.rfind(blank, MAX_READ - 1_000, MAX_READ) for blank in " \n")
     return text[: end if end > 0 else MAX_READ]
 
 
-# Characters that end a line, and such as nobody sees: controls, zero-width, bidirectional and tag characters.
+# Characters that end a line, and invisible ones: controls, zero-width, bidirectional and tag characters.
 _LINE_ENDS = regex("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _UNSEEN = regex(
     "[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
     "\U000e0000-\U000e007f]+"
 )
-# What would make a name read as a speaker with words, a heading, a label, or as important.
+# What would make a name read as a speaker and their words, a heading, a label or a priority.
 _NO_PART_OF_A_NAME = regex(r"[:：;\[\]#<>|*`\s]+")
 _MARK = regex(r"\b(?:CRITICAL|IMPORTANT|NOTE|Values)\b")
 UNNAMED = "unnamed"
@@ -109,19 +109,18 @@ def encodable(text: str) -> str:
 
 
 def seen(text: str) -> str:
-    """A text without the characters that nobody sees."""
+    """A text without invisible characters."""
     return _UNSEEN.sub("", text)
 
 
 def as_name(text: str) -> str:
-    """A name that someone chose, as it can stand before their words: it says nothing by itself.
-
-    What follows a line end, a colon, a semicolon or a word that marks a note is not part of a name.
+    """A name that someone chose, made safe to put before their words. It ends at a line end, a colon, a
+    semicolon, or a word that marks a note.
     """
     given = seen(text[: 4 * MAX_NAME_LENGTH]).strip()
     plain = _MARK.split(_NAME_END.split(given, maxsplit=1)[0], maxsplit=1)[0]
     name = " ".join(_NO_PART_OF_A_NAME.sub(" ", plain).split())[:MAX_NAME_LENGTH].rstrip()
-    # Without a name, their words would be the user's.
+    # Without a name, their words would count as the user's.
     return name or (UNNAMED if given else "")
 
 
@@ -246,7 +245,7 @@ def clauses(sentence: str) -> list[str]:
 
 
 def each_clause(sentence: str) -> Iterator[str]:
-    """The same one by one, for who needs only the first of a long sentence."""
+    """The same one by one, for callers that need only the first of a long sentence."""
     if is_cjk(sentence):
         return _joined(sentence, _spans(sentence, _CJK_BREAK), cjk=True)
     if len(sentence.split()) <= 2 * _MIN_WORDS:

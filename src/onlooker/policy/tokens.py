@@ -122,7 +122,7 @@ def _words_weight(data: bytes, letters: int) -> float:
 _SHAPE = _classes(
     (_LETTERS, b"a"), (_DIGITS, b"0"), (_LINE_ENDS, b"n"), (_BLANKS, b" "), ascii=b".", high=b"h"
 )
-# "!": signs that seldom stand beside another sign; ",": what separates cells, and stands for itself.
+# "!": signs that are rarely next to another sign; ",": what separates cells, and stands for itself.
 _SIGNS = _classes(
     (_LETTERS, b"a"),
     (_DIGITS + _LINE_ENDS + _BLANKS, b" "),

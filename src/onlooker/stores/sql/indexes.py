@@ -159,7 +159,7 @@ def _search(db: Database, query: Query, read: Reading) -> SearchResult:
     where: dict[str, Any] = {"owner": pack(query.owner), "kind": query.kind}
     where["sid"] = query.session and sid_of(query.session)
     docs, length = db.run("search_totals", **where).fetchone()
-    # Most messages have no rare term, and to know that takes a few texts of each.
+    # Most messages have no rare term, and reading a few texts of each term shows that.
     most = most_holders(docs, query.rare, query.max_holders) if query.rare else 0
     holders = _holders(db, query, where, query.terms, min(most + 1, query.max_holders)) if most else {}
     if query.rare and not any(0 < len(found) <= most for found in holders.values()):

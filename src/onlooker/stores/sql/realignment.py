@@ -165,7 +165,7 @@ class _Retired:
 
     def take(self, message: Message, ids: set[str], beside: set[int]) -> Known | None:
         """The retired message that is the same. The same id with another text is an edit, and so a new
-        message. A short one that does not stand in one of the places `beside` was said again."""
+        message. A short one that is in none of the places `beside` was said a second time."""
         alike = self._by_digest.get(message.digest, [])
         given = message.id.startswith(GENERATED_ID_PREFIX)
         # Two live messages cannot have the same id, so a revived one, or one whose id is in use again, is not

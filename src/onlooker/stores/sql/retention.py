@@ -57,7 +57,8 @@ def compact(
     if last is None:
         first = db.value("first_live", sid=sid)
         last = progress.last_seq if first is None else first - 1
-        # What it stands for may be deleted. Behind what is noted it would be noted as if it had been said.
+        # The messages that it replaces may be deleted. After the noted messages, it would be noted as if
+        # someone had said it.
         last = clamp(min(last, progress.frontier or last))
     placed = replace(summary, seq=last)
     db.run("add_message", **message_values(sid, placed, placed.digest, summary=True))

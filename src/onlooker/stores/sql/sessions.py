@@ -99,8 +99,8 @@ def released(
     """The progress after a worker that saw the session up to `last_seq` released it.
 
     An append in the meantime did not know the new `wake_at`. If it reached that, the session has been due
-    since then (`used_at`); otherwise nothing would wake it before the next message. If it did not, nothing
-    is due: else each message that comes while a session is settled would have it settled again.
+    since then (`used_at`); otherwise nothing would wake it before the next message. If not, nothing is due:
+    otherwise every message that arrives while a session is settled would make it due again.
     """
     settled = replace(progress, due_at=due_at, wake_at=wake_at, failures=failures)
     return settled if progress.last_seq <= last_seq else made_due(settled, wake_at, used_at)
@@ -237,7 +237,7 @@ def around(
 
 
 def _spans(seqs: Iterable[int], reach: int) -> list[list[int]]:
-    """The first and last seq of what is up to `reach` away from one of these, where nothing overlaps."""
+    """Ranges (first, last) of the seqs within `reach` of these, merged where they overlap."""
     spans: list[list[int]] = []
     for seq in sorted(seqs):
         first, last = clamp(seq - reach), clamp(seq + reach)
@@ -268,7 +268,7 @@ class Loaded(NamedTuple):
         return self.characters + ROW_BYTES * self.rows
 
 
-# What a message or a note takes beside its text.
+# Bytes that a message or a note takes besides its text.
 ROW_BYTES = 300
 
 
@@ -310,8 +310,8 @@ MAX_GROWN = 200
 
 
 def load_grown(db: Database, session: SessionId, known: Loaded) -> Loaded | None:
-    """Load a session of which this is known, with what was appended and noted since; None if it changed in
-    another way, or is gone."""
+    """Load a session of which this is known, with what was appended and noted since; None if it changed
+    otherwise, or is gone."""
     stored = find(db, session)
     if stored is None:
         return None
@@ -491,7 +491,7 @@ def changes(db: Database, session: SessionId, *, most: int) -> Sequence[Change]:
 
 
 def step_of(count: int, most: int) -> int:
-    """The n of "every n-th change", if there are `count` and about `most` are read, in pairs."""
+    """The n with which reading every n-th of `count` changes, in pairs, gives about `most`."""
     return 1 if count <= most else max(2, -(-2 * count // max(1, most)))
 
 
