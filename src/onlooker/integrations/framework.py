@@ -110,16 +110,20 @@ class HostModel:
     window = 16_000
 
     def __init__(self) -> None:
-        self.ask: Ask | None = None
+        self._ask: Ask | None = None
+
+    def bind(self, ask: Ask) -> None:
+        """Use this model from now on."""
+        self._ask = ask
 
     async def write(self, request: Request) -> Reply:
-        if self.ask is None:
+        if self._ask is None:
             raise ModelError("the host's model is not known before its first call")
         prompt = prompt_of(request)
         # In an empty context: in the context variables of a turn, a framework keeps the stream and the trace
         # that a call belongs to.
         asking = asyncio.create_task(
-            _text(self.ask, prompt.system, prompt.user), context=_EMPTY_CONTEXT.copy()
+            _text(self._ask, prompt.system, prompt.user), context=_EMPTY_CONTEXT.copy()
         )
         try:
             return Reply(await asking)
@@ -229,7 +233,7 @@ class Host:
 
     def bind(self, ask: Ask) -> None:
         """Use this model for notes from now on, unless the memory has its own."""
-        self._model.ask = ask
+        self._model.bind(ask)
 
     @property
     def memory(self) -> Memory:

@@ -84,7 +84,7 @@ class Bill:
         self.billed += self.prices.read * read + self.prices.write * written + whole - read - written
 
     def add_model(self, read: int, written: int, price: float = 1.0) -> None:
-        """Bill what a language model read and wrote to take notes, at `small` of the agent's price."""
+        """Bill what a language model read and wrote to take notes, at `price` times the agent's."""
         self.billed += price * (read + self.prices.output * written)
 
     def _marked(self, prompt: Prompt, at: datetime) -> tuple[int, int]:
