@@ -108,7 +108,7 @@ async def list_notes(
     # Most lists hold only active notes and need no status column.
     with_status = any(view["status"] != "active" for view in views)
     columns = [c for c in _NOTE_COLUMNS if with_status or c.title != "status"]
-    # A note of any status would have stood for messages.
+    # A note of any status would have covered messages.
     raw = not summary.observations and not summary.reflections
     empty = "No notes yet: every message is in the prompt, word for word." if raw else "No notes."
     screen.results(views, as_json, columns, lambda view: _note_row(view, with_status), empty=empty)

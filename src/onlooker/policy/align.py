@@ -43,7 +43,7 @@ Rewind = Literal["auto", "never", "refuse"]
 
 @frozen
 class SentRange:
-    """What a host sent last: everything that stands in the record from `first` to `last`.
+    """What a host sent last: everything in the record from `first` to `last`.
 
     `opening` is how many messages the session began with, if that is known. A host that restarts sends them
     again, up to its newest one. `preface` says whether something of the host's own came before it.
@@ -105,9 +105,9 @@ class Comparison:
             return self.whole
         first, last = min(self.found), max(self.found)
         if last - first >= len(self.found):
-            return False  # what stands between may be older, and so may what stands before
+            return False  # what is between them may be older, and so may what is before
         is_window = first == 0 and any(is_telling(self.history[i]) for i in self.found)
-        # One message may stand before a window for all that was left out.
+        # One message before a window may replace all that was left out.
         return is_window or (first < 2 and len(self.found) >= CERTAIN_RUN)
 
     @property
@@ -284,7 +284,7 @@ def _overlap(history: Sequence[object], recorded: Sequence[object]) -> int:
 def _anchors(
     history: Sequence[object], recorded: Sequence[object], telling: Sequence[bool], start: int
 ) -> list[tuple[int, int]]:
-    """Telling messages that stand once in both, in the longest order that both have."""
+    """Telling messages that are once in both, in the longest order that both have."""
     once = Counter(history[start:])
     places: dict[object, int] = {}
     repeated: set[object] = set()
@@ -319,8 +319,8 @@ def _ascending(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _long_run(history: Sequence[object], recorded: Sequence[object], start: int) -> list[tuple[int, int]]:
-    """The first run that is not a coincidence, though each of its messages stands in several places; the
-    latest among equals."""
+    """The first run that is not a coincidence, though each of its messages is in several places; the latest
+    among equals."""
     runs: dict[tuple[object, ...], int] = {}
     for p in range(start, len(recorded) - CERTAIN_RUN + 1):
         runs[tuple(recorded[p : p + CERTAIN_RUN])] = p
@@ -448,7 +448,7 @@ class _Decision:
         called = next((n for n, i in enumerate(new) if history[i].calls or history[i].answers), len(new))
         head, rest = new[:called], [(first - 1, history[i]) for i in new[called:]]
         if all(recorded[p].role == "user" for p in lacking):
-            # What an earlier edit of the beginning replaced stands there as well.
+            # What an earlier edit of the beginning replaced is there as well.
             lacking = lacking[-len(new) :]
         is_edit = self._is_edit(new, lacking) or self._is_edited_window(head, lacking)
         # Where other messages have ids, one without is the host's own.
@@ -523,8 +523,8 @@ class _Decision:
         return list(range(start, len(history)))
 
     def _place_beginning(self, new: Sequence[int], after: int) -> list[tuple[int, Message]]:
-        """An edited beginning stands after what it replaces. In a long record it stands at the end, since a
-        host may put the time of day there, and all that follows it would move with every call."""
+        """An edited beginning comes after what it replaces. In a long record it comes at the end, since a
+        host may put the time of day there, and everything after it would move with every call."""
         history, recorded = self.comparison.history, self.comparison.recorded
         if len(recorded) <= SHORT_RECORD:
             return [(after, history[i]) for i in new]

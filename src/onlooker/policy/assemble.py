@@ -207,8 +207,8 @@ NOW_HEAD = "### Now"
 
 
 def _now(state: State, limits: Limits, count: Callable[[str], int]) -> tuple[str, frozenset[int]]:
-    """Say what the user asked for: standing instructions, and the open request; and in which messages it
-    stands raw, so that it need not be said here.
+    """Say what the user asked for: standing instructions, and the open request; and the raw messages that
+    contain it, so that it is not said twice.
 
     It depends only on the active notes, and on messages that are both noted and shown raw, so that it changes
     only with them.
@@ -399,7 +399,7 @@ def _ledgers(
 
 
 class _Line(NamedTuple):
-    """A line of a note, and the day that it stands under."""
+    """A line of a note, and the day of its heading."""
 
     note: Note
     day: str
@@ -482,7 +482,7 @@ _LINE = regex(r"(?:\[(\d\d:\d\d)\] )?(?:(CRITICAL|IMPORTANT|NOTE) )?")
 
 
 def _stamped(day: str, line: str) -> str:
-    """Return a line of a note as it stands alone: `[YYYY-MM-DD HH:MM] PRIORITY text`."""
+    """Return a line of a note so that it can be read alone: `[YYYY-MM-DD HH:MM] PRIORITY text`."""
     head = _LINE.match(line)
     if not day or head is None or line.startswith(VALUES):
         return line

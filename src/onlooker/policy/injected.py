@@ -7,7 +7,7 @@ from typing import Any, cast
 
 Item = dict[str, Any]
 
-# The tags that it stands in.
+# The tags around it.
 _TAGS = (
     "system-reminder",
     "environment_context",

@@ -709,7 +709,7 @@ def _picture(block: Mapping[str, Any], inner: Mapping[str, Any]) -> tuple[str, s
     url = _text(inner, "url") or _text(block, "image_url") or _text(inner, "file_id")
     if url.startswith("data:"):
         return url, url[5:200].split(";")[0].split(",")[0]
-    # An address has no blanks: what stands behind one is not part of it.
+    # An address has no blanks: what follows one is not part of it.
     return (url, (url.split() or [""])[0]) if url else (_text(inner, "data"), _text(inner, "media_type"))
 
 

@@ -186,7 +186,7 @@ def _activate(state: State, limits: Limits) -> Activate | Observe | Reflect | No
 
 
 def _observe_rest(state: State, limits: Limits) -> Observe | None:
-    """Note what stands raw behind the buffered notes, so that it is shown with them, unless it is short."""
+    """Note what is raw after the buffered notes, so that it is shown with them, unless it is short."""
     rest = _observation(state, limits, buffered=True)
     return rest if rest and rest.tokens >= LAST_CHUNK * limits.chunk_tokens else None
 
@@ -204,7 +204,7 @@ def _raw_is_full(state: State, limits: Limits) -> bool:
 
 
 def _raw_limit(state: State, limits: Limits) -> int:
-    """Return how much may stand raw: `observe_at`, and more while notes leave room. The longer the messages
+    """Return how much may stay raw: `observe_at`, and more while notes leave room. The longer the messages
     only grow, the less often the prefix breaks."""
     return max(limits.observe_at, limits.fill_to - sum(n.tokens for n in state.active))
 

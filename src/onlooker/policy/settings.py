@@ -99,7 +99,7 @@ class Settings:
     # When messages become notes. Notes are written ahead as soon as one chunk lies before `keep_recent`.
     observe_at: Size = _setting(
         0.185,
-        "How much may stand raw before notes replace it. If it is a share, [more may stand raw](cost.md"
+        "How much may stay raw before notes replace it. If it is a share, [more may stay raw](cost.md"
         "#how-the-prompt-changes) while notes leave room.",
         low=0.01,
         high=MAX_TOKENS,
@@ -117,7 +117,7 @@ class Settings:
     precompute_at: Size = _setting(
         0.18, "How much un-noted text there must be for that.", low=0.01, high=MAX_TOKENS
     )
-    overlap: Size = _setting(0, "How much noted text still stands raw.", low=0, high=MAX_TOKENS)
+    overlap: Size = _setting(0, "How much noted text still stays raw.", low=0, high=MAX_TOKENS)
 
     # What the prompt may hold. A count of 0 means no limit.
     memory_limit: Size = _setting(
@@ -499,7 +499,7 @@ class Limits:
     settings: Settings
     budget: int  # for memory and messages together; 0: only the limits below apply
     observe_at: int
-    fill_to: int  # messages may stand raw above `observe_at` until they and the notes come to this
+    fill_to: int  # messages may stay raw above `observe_at` until they and the notes come to this
     keep_recent: int
     chunk_tokens: int
     precompute_at: int
@@ -537,7 +537,7 @@ def limits_for(settings: Settings, budget: int) -> Limits:
     chunk_tokens = tokens(settings.chunk_tokens)
     block_after = tokens(settings.block_after)
     recall_limit = 0 if settings.recall == "off" else round(RECALL_SHARE * base)
-    # Memory gives way to what may stand raw or be recalled, so that each of them can be set alone.
+    # Memory gets what raw messages and recall leave, so that each of them can be set alone.
     left = whole - observe_at - min(recall_limit, round(RECALL_RESERVED * base))
     memory_limit = max(1, min(tokens(settings.memory_limit, whole * 7 // 10), left))
     shares = _shares(settings, base)

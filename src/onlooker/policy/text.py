@@ -215,8 +215,8 @@ def plain_words(text: str) -> frozenset[str] | None:
 
 @lru_cache(maxsize=2)  # a source is searched in several ways in a row
 def said_once(text: str) -> frozenset[str]:
-    """Return what stands between the spaces of a text, in small letters, each once: much is said again and
-    again, and what is within a word is found sooner among these."""
+    """Return the parts of a text between its spaces, in small letters, each once. Texts repeat most of them,
+    so a part of a word is found sooner among these."""
     return frozenset(text.lower().split())
 
 

@@ -128,8 +128,8 @@ _value = json.JSONDecoder().raw_decode
 
 
 def _read_object(raw: bytes, field: str) -> tuple[dict[str, Any], int, list[int]]:
-    """A JSON object; how many bytes stand before the items of its list `field`, and how many after each of
-    its last items.
+    """A JSON object; how many bytes come before the items of its list `field`, and how many after each of its
+    last items.
 
     Raises:
         ValueError: It has no such list, or two. Or it is not JSON, and `json` says what is wrong.

@@ -73,7 +73,7 @@ def annotate(text: str, at: datetime, *, but_not: Container[str] = ()) -> str:
 
 @cache
 def _all_rules() -> tuple[Rules, ...]:
-    # Loaded with the first text, since the languages use what stands below.
+    # Loaded with the first text, since the languages use what is defined below.
     from onlooker.policy.dates import cjk, english, european
 
     return (*english.RULES, *european.RULES, *cjk.RULES)

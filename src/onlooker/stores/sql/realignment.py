@@ -158,7 +158,7 @@ class _Retired:
             self._by_digest.setdefault(message.digest, []).append(message)
 
     def places_before(self, item: int | Message | None) -> list[int]:
-        """Where a retired message stands that this one follows, if that is no coincidence."""
+        """The position of a retired message that this one follows, if that is no coincidence."""
         if not isinstance(item, Message) or not is_telling(item):
             return []
         return [k.seq - 1 for k in self._by_digest.get(item.digest, [])]
