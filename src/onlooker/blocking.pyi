@@ -95,7 +95,7 @@ class Items:
         """
     def forget(self, item: str, *, owner: str | None = None, by: str = "") -> Sequence[Item]:
         """Archive an item by id, with those it replaced and those made from it. It leaves every prompt at
-        once. Returns what was archived. `by` is who wants it, for `memory.storage.forgotten`.
+        once. Returns what was archived. `by` names who asked for it; `memory.storage.forgotten` lists that.
 
         Raises:
             NotFoundError: The owner has no such item, or it was forgotten before.
@@ -493,14 +493,15 @@ class Session:
         histories must remove them there as well.
 
         `dry_run` only counts. `rewrite_later` says whether a model writes those notes again; by default it
-        does if one is configured. `by` is who wants it, for `memory.storage.forgotten`.
+        does if one is configured. `by` names who asked for it; `memory.storage.forgotten` lists that.
 
         Raises:
             NotFoundError: There is no message or note with that id.
         """
     def delete(self, *, by: str = "") -> bool:
         """Delete the session with everything in it; False if there was none. What its notes cost still
-        counts for its owner and the day. `by` is who wants it, for `memory.storage.forgotten`.
+        counts for its owner and the day. `by` names who asked for it; `memory.storage.forgotten` lists
+        that.
         """
 
 class Memory:
@@ -587,8 +588,8 @@ class Memory:
         """Take every note that is due, in every session, before returning."""
     def forget(self, *, owner: str, session: str | None = None, by: str = "") -> ForgetResult:
         """Forget a session of an owner, or everything of that owner: messages, notes, items, indexes and
-        journals, down to the bytes in the files. What model calls cost stays counted for the day. `by` is who
-        wants it, for `memory.storage.forgotten`.
+        journals, down to the bytes in the files. What model calls cost stays counted for the day. `by` names
+        who asked for it; `memory.storage.forgotten` lists that.
         """
     def usage(self) -> Sequence[Usage]:
         """What model calls cost so far, including those of deleted sessions."""
@@ -673,11 +674,11 @@ class RemoteSession:
         """Keep a note or message in every context of this session; `on=False` unpins it."""
     def forget(self, *targets: str, dry_run: bool = False, by: str = "") -> ForgetResult:
         """Forget messages, by id or by the id of a note made from them, with everything derived from them.
-        `by` is who wants it, for `/v1/forgotten`.
+        `by` names who asked for it; `/v1/forgotten` lists that.
         """
     def delete(self, *, by: str = "") -> bool:
-        """Delete the session with everything in it; False if there was none. `by` is who wants it, for
-        `/v1/forgotten`.
+        """Delete the session with everything in it; False if there was none. `by` names who asked for it;
+        `/v1/forgotten` lists that.
         """
 
 class RemoteMemory:

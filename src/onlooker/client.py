@@ -411,14 +411,14 @@ class RemoteSession:
 
     async def forget(self, *targets: str, dry_run: bool = False, by: str = "") -> ForgetResult:
         """Forget messages, by id or by the id of a note made from them, with everything derived from them.
-        `by` is who wants it, for `/v1/forgotten`."""
+        `by` names who asked for it; `/v1/forgotten` lists that."""
         asked = {"targets": targets, "dry_run": dry_run}
         done = await self._call("POST", "/forget", json=asked, by=by)
         return ForgetResult(**done)
 
     async def delete(self, *, by: str = "") -> bool:
-        """Delete the session with everything in it; False if there was none. `by` is who wants it, for
-        `/v1/forgotten`."""
+        """Delete the session with everything in it; False if there was none. `by` names who asked for it;
+        `/v1/forgotten` lists that."""
         try:
             await self._call("DELETE", "", by=by)
         except NotFoundError:

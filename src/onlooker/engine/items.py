@@ -137,7 +137,7 @@ class Items:
 
     async def forget(self, item: str, *, owner: str | None = None, by: str = "") -> Sequence[Item]:
         """Archive an item by id, with those it replaced and those made from it. It leaves every prompt at
-        once. Returns what was archived. `by` is who wants it, for `memory.storage.forgotten`.
+        once. Returns what was archived. `by` names who asked for it; `memory.storage.forgotten` lists that.
 
         Raises:
             NotFoundError: The owner has no such item, or it was forgotten before.

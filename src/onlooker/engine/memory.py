@@ -220,8 +220,8 @@ class Memory:
 
     async def forget(self, *, owner: str, session: str | None = None, by: str = "") -> ForgetResult:
         """Forget a session of an owner, or everything of that owner: messages, notes, items, indexes and
-        journals, down to the bytes in the files. What model calls cost stays counted for the day. `by` is who
-        wants it, for `memory.storage.forgotten`."""
+        journals, down to the bytes in the files. What model calls cost stays counted for the day. `by` names
+        who asked for it; `memory.storage.forgotten` lists that."""
         await self._runtime.ready()
         return await self._runtime.forget_owner(owner, session, by=by)
 

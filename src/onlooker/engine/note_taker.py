@@ -99,6 +99,44 @@ def _how_far(state: State) -> tuple[int, int, int]:
     return state.progress.revision, state.progress.frontier, state.progress.prompt_version
 
 
+@dataclass(slots=True)
+class _Failures:
+    """What failed while one worker settles a session, and what it does about that."""
+
+    in_a_row: int
+    rewrites: set[str] = field(default_factory=set[str])  # notes that the model could not rewrite
+    is_refused: bool = False  # the model answered with nothing usable for the next note
+    reflector: ModelError | None = None  # its last error, once it failed too often
+
+    def needs_builtin(self, step: Step) -> bool:
+        """Whether the built-in model writes this note in the model's place."""
+        return self.is_refused or (self.reflector is not None and isinstance(step, Reflect))
+
+    def done(self, step: Step, *, instead: bool) -> None:
+        """A step is done, with or without the model."""
+        self.is_refused = False
+        if not instead and not isinstance(step, Activate):
+            self.in_a_row = 0
+
+    def goes_on(self, step: Step, error: ModelError, before: int) -> bool:
+        """Whether the session is settled further after this error. If not, it waits for the model. `before`
+        is how often it failed in a row when the session was loaded."""
+        if isinstance(error, UnusableError) and isinstance(step, Rewrite):
+            # The model is there, and may do better with the next note.
+            self.rewrites.add(step.note.id)
+            return True
+        if isinstance(error, UnusableError) and not self.in_a_row:
+            # It may be this passage that the model refuses. Go on with the next one; if that fails as well,
+            # it is the model.
+            self.is_refused, self.in_a_row = True, 1
+            return True
+        if isinstance(step, Reflect) and before >= PATIENCE:
+            # Notes must not exceed their limit because a model is down.
+            self.reflector = error
+            return True
+        return False
+
+
 class NoteTaker:
     """Takes the notes of sessions. Any number may run: leases keep two from paying for the same model call,
     and the commit's guard keeps the notes correct even if a lease fails."""
@@ -161,28 +199,26 @@ class NoteTaker:
         # A long backlog is read in parts, from its beginning.
         most = MIN_READ
         state, fresh = await self._store.load(session, oldest=most), True
-        down: ModelError | None = None  # the reflector's last error, once it failed too often
-        missed: set[str] = set()  # notes that the model answered for, but could not rewrite
-        refused = False  # whether the built-in model writes the next note, since the model's was unusable
-        failures = state.progress.failures if state else 0  # in a row
+        failed = _Failures(state.progress.failures if state else 0)
         while state is not None:
             await pace.between_turns()
             await self._budgets.store(state.progress)
             limits = self._budgets.limits(state)
             left = {note for note, times in self._unusable.items() if gives_up(times)}
-            step = plan(state, limits, leave={*missed, *left})
+            step = plan(state, limits, leave={*failed.rewrites, *left})
             if state.missing and (isinstance(step, Idle) or len(state.messages) < most // 2):
                 most *= 4 if fresh else 1  # too little for a note of this session's size
                 state, fresh = await self._store.load(session, oldest=most), True
                 continue
+            down = failed.reflector
             if isinstance(step, Idle) or (isinstance(step, Rewrite) and (down or self._observer_is_builtin)):
                 if fresh and down:
                     await self._back_off(state, step, lease, down)
                     return False
                 if fresh:
                     await self._on_noted(state.progress, ())  # of notes that turns took themselves
-                    await self._leases.release(state, lease, None, wake_at(state, limits), failures)
-                    return missed <= left  # any others are tried again with the next note
+                    await self._leases.release(state, lease, None, wake_at(state, limits), failed.in_a_row)
+                    return failed.rewrites <= left  # any others are tried again with the next note
                 state, fresh = await self._store.load(session, oldest=most), True
                 continue
             if not await self._leases.still_held(lease):
@@ -190,9 +226,9 @@ class NoteTaker:
             began = time.perf_counter()
             try:
                 # The state is not loaded again: for a long backlog that would cost a load per chunk.
-                instead = refused or (down is not None and isinstance(step, Reflect))
+                instead = failed.needs_builtin(step)
                 state, fresh = await self.do(state, step, fence=lease.fence, on_the_spot=instead), False
-                failures, refused = failures if instead or isinstance(step, Activate) else 0, False
+                failed.done(step, instead=instead)
             except ConflictError:
                 # A turn took a note itself, or messages were retired. Go on only while the lease is held.
                 if not await self._leases.extend(lease):
@@ -200,20 +236,10 @@ class NoteTaker:
                 state, fresh = await self._store.load(session, oldest=most), True
             except ModelError as error:
                 if isinstance(step, Rewrite) and isinstance(error, UnusableError):
-                    # The model is there, and may do better with the next note.
-                    missed.add(step.note.id)
                     self._count_unusable(step.note)
-                    continue
-                if isinstance(error, UnusableError) and not failures:
-                    # It may be this passage that the model refuses. Go on with the next one; if that fails as
-                    # well, it is the model.
-                    refused, failures = True, 1
-                    continue
-                if not isinstance(step, Reflect) or state.progress.failures < PATIENCE:
+                if not failed.goes_on(step, error, state.progress.failures):
                     await self._back_off(state, step, lease, error, time.perf_counter() - began)
                     return False
-                # Notes must not exceed their limit because a model is down.
-                down = error
         return True
 
     def _count_unusable(self, note: Note) -> None:

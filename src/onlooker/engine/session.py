@@ -576,7 +576,7 @@ class Session:
         histories must remove them there as well.
 
         `dry_run` only counts. `rewrite_later` says whether a model writes those notes again; by default it
-        does if one is configured. `by` is who wants it, for `memory.storage.forgotten`.
+        does if one is configured. `by` names who asked for it; `memory.storage.forgotten` lists that.
 
         Raises:
             NotFoundError: There is no message or note with that id.
@@ -587,7 +587,8 @@ class Session:
 
     async def delete(self, *, by: str = "") -> bool:
         """Delete the session with everything in it; False if there was none. What its notes cost still
-        counts for its owner and the day. `by` is who wants it, for `memory.storage.forgotten`."""
+        counts for its owner and the day. `by` names who asked for it; `memory.storage.forgotten` lists
+        that."""
         await self._runtime.ready()
         from onlooker.engine.forgetting import Intention, kept_until_done
 
