@@ -152,7 +152,7 @@ MUTATIONS = {
         ANY_KIND,
     ),
     "a year that no calendar can hold is believed": Mutation(
-        "policy/dates/__init__.py",
+        "domain/messages.py",
         "    return _FIRST_YEAR <= day.year <= _LAST_YEAR",
         "    return True",
         ANY_FIELD,
