@@ -88,15 +88,18 @@ def _tokens(text: str, *, asking: bool) -> Iterable[str]:
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
         text = _GROUPED.sub("", text) if _GROUPED.search(text) else text
-        if not text.isascii():
-            return _runs(text, asking)
-    # No token goes beyond a blank, and most texts say what others have said.
+    # No token goes beyond a blank, most texts say what others have said, and one dash or quotation mark makes
+    # no other word foreign.
     parts = text.split()
-    if max(map(len, parts), default=0) <= CACHED_RUN:
+    if text.isascii() and max(map(len, parts), default=0) <= CACHED_RUN:
         return chain.from_iterable(map(_ascii_tokens, parts))
-    return chain.from_iterable(
-        _ascii_tokens(part) if len(part) <= CACHED_RUN else _ascii_tokens.__wrapped__(part) for part in parts
-    )
+    return chain.from_iterable([_tokens_of_part(part, asking) for part in parts])
+
+
+def _tokens_of_part(part: str, asking: bool) -> Iterable[str]:
+    if not part.isascii():
+        return _runs(part, asking)
+    return _ascii_tokens(part) if len(part) <= CACHED_RUN else _ascii_tokens.__wrapped__(part)
 
 
 @lru_cache(maxsize=8_192)
