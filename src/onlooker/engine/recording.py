@@ -12,9 +12,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, tzinfo
 from weakref import WeakValueDictionary
 
@@ -136,10 +136,10 @@ class _Callers:
                     await self._ended.wait()
 
 
-@frozen
-class _Given:
-    """A host's history, and how to record it. `budget` is that of the prompt, which needs so much of the
-    state."""
+@dataclass(slots=True, eq=False)
+class _Request:
+    """One call of `record_history`: a host's history, how to record it, and what the caller waits for.
+    `budget` is that of the prompt, which needs so much of the state."""
 
     session: SessionId
     history: Sequence[object]
@@ -148,9 +148,27 @@ class _Given:
     budget: int
     is_own: bool
     callers: _Callers
-    caller: object
-    # Called with what will be recorded, before it is written.
-    expect: Callable[[RecordedHistory], Awaitable[None]]
+    expected: asyncio.Future[RecordedHistory]  # what will be recorded
+    begun: asyncio.Event = field(default_factory=asyncio.Event)  # set when it may be written
+
+    async def announce(self, recorded: RecordedHistory) -> None:
+        """Tell the caller what will be recorded, and wait until it may be written."""
+        if not self.expected.done():
+            self.expected.set_result(recorded)
+        if self.is_own and not self.begun.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(MAX_HELD):
+                    await self.begun.wait()
+
+    def ended(self, storing: asyncio.Task[RecordedHistory]) -> None:
+        """Tell the caller how it ended, if nothing was announced."""
+        if storing.cancelled():
+            self.expected.cancel()
+        elif error := storing.exception():
+            if not self.expected.done():
+                self.expected.set_exception(error)
+        elif not self.expected.done():
+            self.expected.set_result(storing.result())
 
 
 @frozen
@@ -242,61 +260,40 @@ class Recorder:
         others are compared message by message. Concurrent calls follow one another. The caller must call
         `end` on the result.
         """
-        known: asyncio.Future[RecordedHistory] = asyncio.get_running_loop().create_future()
-        begun = asyncio.Event()
-        if not is_own:
-            begun.set()
-
-        async def expect(recorded: RecordedHistory) -> None:
-            if not known.done():
-                known.set_result(recorded)
-            if not begun.is_set():
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(MAX_HELD):
-                        await begun.wait()
-
-        def end(task: asyncio.Task[RecordedHistory]) -> None:
-            if task.cancelled():
-                known.cancel()
-            elif error := task.exception():
-                if not known.done():
-                    known.set_exception(error)
-            elif not known.done():
-                known.set_result(task.result())
-
-        callers, caller = self._callers.setdefault(session, _Callers()), object()
-        given = _Given(session, history, tz, rewind, budget, is_own, callers, caller, expect)
-        storing = asyncio.create_task(self._record_in_turn(given))
-        storing.add_done_callback(end)
+        callers = self._callers.setdefault(session, _Callers())
+        expected: asyncio.Future[RecordedHistory] = asyncio.get_running_loop().create_future()
+        request = _Request(session, history, tz, rewind, budget, is_own, callers, expected)
+        storing = asyncio.create_task(self._record_after_others(request))
+        storing.add_done_callback(request.ended)
         try:
-            return Recording(await known, storing, begun.set, lambda: callers.end(caller))
+            return Recording(await expected, storing, request.begun.set, lambda: callers.end(request))
         except asyncio.CancelledError:
             storing.cancel()
-            callers.end(caller)
+            callers.end(request)
             raise
 
-    async def _record_in_turn(self, given: _Given) -> RecordedHistory:
-        async with given.callers.lock:
-            given.callers.begin(given.caller)
+    async def _record_after_others(self, request: _Request) -> RecordedHistory:
+        async with request.callers.lock:
+            request.callers.begin(request)
             try:
                 for _ in range(MAX_TRIES):
                     try:
-                        done = await self._record_history(given)
+                        done = await self._record_history(request)
                     except DivergedError:
                         raise
                     except ConflictError:
                         continue
-                    await self._histories.keep(given.session.sid, done, is_own=given.is_own)
+                    await self._histories.keep(request.session.sid, done, is_own=request.is_own)
                     return done
                 raise ConflictError("other writers keep changing this session; pass the history again")
             except BaseException:
-                given.callers.end(given.caller)
+                request.callers.end(request)
                 raise
 
-    async def _record_history(self, given: _Given) -> RecordedHistory:
-        session, history, tz = given.session, given.history, given.tz
+    async def _record_history(self, request: _Request) -> RecordedHistory:
+        session, history, tz = request.session, request.history, request.tz
         now = self._now(tz)
-        state = await load_newest(self._store, session, given.budget)
+        state = await load_newest(self._store, session, request.budget)
         # Another process may have deleted the session.
         last = self._histories.last(session.sid) if state else None
         progress = state.progress if state else Progress(session)
@@ -311,19 +308,19 @@ class Recorder:
             window = read_on(history, None, at=now, tz=tz).messages
             new = () if any(map(is_telling, window)) else window
         if new is not None:
-            done = await self._continue(given, state or State(progress), unread, new)
+            done = await self._continue(request, state or State(progress), unread, new)
             if done is not None:
                 return done
-            state = await load_newest(self._store, session, given.budget)
-        elif given.rewind == "refuse":
+            state = await load_newest(self._store, session, request.budget)
+        elif request.rewind == "refuse":
             raise DivergedError("the history does not continue what is recorded")
         if state is None:
             raise ConflictError("the session was deleted meanwhile")
         whole = await in_thread_if_many(len(history), lambda: read_on(history, None, at=now, tz=tz))
-        return await self._realign(given, state, whole, last)
+        return await self._realign(request, state, whole, last)
 
     async def _continue(
-        self, given: _Given, state: State, unread: UnreadPart, new: Sequence[Message]
+        self, request: _Request, state: State, unread: UnreadPart, new: Sequence[Message]
     ) -> RecordedHistory | None:
         """Record the new messages; None if some of them were retired before and must be restored. The result
         is known before it is stored; if another writer comes first, nothing is stored."""
@@ -332,7 +329,7 @@ class Recorder:
         if new:
             after, placed = await in_thread_if_many(len(new), lambda: append.placed(progress))
             state = _newest_part(
-                replace(state, progress=after, messages=(*state.messages, *placed)), given.budget
+                replace(state, progress=after, messages=(*state.messages, *placed)), request.budget
             )
         if unread.continues and unread.continues.sent:
             sent = replace(unread.continues.sent, last=after.last_seq)
@@ -350,28 +347,28 @@ class Recorder:
             continues=unread.continues,
             earlier=unread.earlier(),
         )
-        await given.expect(done)
+        await request.announce(done)
         if new and len((await self._store_append(append, progress)).messages) < len(new):
             return None
         return done
 
     async def _realign(
-        self, given: _Given, state: State, unread: UnreadPart, last: LastHistory | None
+        self, request: _Request, state: State, unread: UnreadPart, last: LastHistory | None
     ) -> RecordedHistory:
-        session = given.session
+        session = request.session
         sent = last.sent if last else None
-        found = await self._align(session, unread, state.progress.last_seq, sent, given.rewind)
+        found = await self._align(session, unread, state.progress.last_seq, sent, request.rewind)
         preface = unread.messages[: found.preface]
         known, after = state, state.progress
         if (new := found.only_new) is None or await self._may_revive(session, new):
-            await given.callers.wait_for_others(given.caller)
+            await request.callers.wait_for_others(request)
             after = (await self._change(session, after, found)).progress
             # Loaded now, before another call changes it again.
-            known = await load_newest(self._store, session, given.budget)
+            known = await load_newest(self._store, session, request.budget)
         elif new:
             appended = await self._append(session, new, after)
             after, known = appended.progress, state.grown(appended.progress, appended.messages)
-            known = _newest_part(known, given.budget) if known else None
+            known = _newest_part(known, request.budget) if known else None
         opening = sent.opening if sent else 0
         now_sent = SentRange(found.sent_from, found.newest or after.last_seq, opening, found.preface > 0)
         newest = self._newest_message(unread.messages, found.newest or after.last_seq, known)
