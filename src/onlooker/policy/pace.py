@@ -1,4 +1,7 @@
-"""Work in the background gives way to the agent's turns, in threads and on the event loop."""
+"""Work in the background gives way to the agent's turns, in threads and on the event loop.
+
+The one file of `policy` that waits: long computations call `give_way` in between.
+"""
 
 from __future__ import annotations
 

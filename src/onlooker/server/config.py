@@ -155,5 +155,5 @@ def _upstreams(section: object, given: Sequence[Upstream]) -> tuple[Upstream, ..
 def _texts(key: str, value: object) -> tuple[str, ...]:
     given = cast("Sequence[object]", value) if isinstance(value, list | tuple) else (None,)
     if not all(isinstance(v, str) for v in given):
-        raise SettingsError(key, given, "must be a list of texts")
+        raise SettingsError(key, given, "must be a list of strings")
     return tuple(cast("Sequence[str]", given))

@@ -407,13 +407,13 @@ class Proxy:
         """Skip requests that an agent makes for itself, outside of the conversation whose session it
         names."""
         if any(header in request.headers for header in SUBAGENT_HEADERS):
-            raise Skip("an agent asks another one, not its user")
+            raise Skip("a conversation of a subagent")
         if key is None or AGENT_HEADER not in request.headers:
             return
         if body.get("tools"):
             self._with_tools.put(key, True, len(key))
         elif len(conversation.items) == 1 or self._with_tools.get(key):
-            raise Skip("the agent asks for itself, not for its user")
+            raise Skip("a request outside of the conversation, such as for a title")
 
     def _owner(self, request: Request) -> str:
         principal: Principal = request.state.principal
