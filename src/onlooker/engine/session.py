@@ -129,23 +129,31 @@ class Session:
         call; call `record` with it to have it recorded at once.
         """
         prepared = await self._prepare(
-            history, system, budget, knowledge, end, relative_time, question, rewind, is_own=False
+            history,
+            system=system,
+            budget=budget,
+            knowledge=knowledge,
+            end=end,
+            relative_time=relative_time,
+            question=question,
+            rewind=rewind,
         )
         return await prepared.stored()
 
     async def _prepare(
         self,
         history: Sequence[MessageLike | SdkMessage],
-        system: str,
-        budget: int | None,
-        knowledge: Layers | None,
-        end: str,
-        relative_time: bool,
-        question: str,
-        rewind: Rewind,
         *,
-        is_own: bool,
+        system: str = "",
+        budget: int | None = None,
+        knowledge: Layers | None = None,
+        end: str = "",
+        relative_time: bool = False,
+        question: str = "",
+        rewind: Rewind = "auto",
+        is_own: bool = False,
     ) -> Prepared:
+        """`is_own` is as in `Recorder.record_history`."""
         runtime, items, layers = self._runtime, history_items(history), self._layers(knowledge)
         if not runtime.settings.enabled:
             messages = intake_all(as_chat(items), at=runtime.clock.now(), tz=self._tz)
@@ -644,7 +652,7 @@ async def prepare_ahead(
     for them: a model reads the prompt meanwhile. The write starts with `begin`, so that it does not delay the
     prompt. The caller must not change the items of the history."""
     return await session._prepare(  # pyright: ignore[reportPrivateUsage]
-        history, "", budget, None, "", relative_time=False, question="", rewind=rewind, is_own=True
+        history, budget=budget, rewind=rewind, is_own=True
     )
 
 

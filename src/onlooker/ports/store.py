@@ -199,7 +199,7 @@ class Store(Protocol):
     async def commit(self, session: SessionId, change: Commit) -> Progress:
         """Apply one change to the notes and store its extractions.
 
-        `unnoted_tokens` becomes what lies after the new frontier; `prompt_version` grows if the change is
+        `unnoted_tokens` becomes what is after the new frontier; `prompt_version` grows if the change is
         visible in the prompt. The guard's fence, if given, must be the session's current one. `items`, if
         given, are shown from now on, as with `show_items`.
 
@@ -363,7 +363,7 @@ class Store(Protocol):
         self, session: SessionId, ids: Sequence[str], *, now: datetime, replacing: bool = False
     ) -> None:
         """Set which of its owner's items the session shows, in order, creating the session if needed. An
-        earlier choice stands unless `replacing`; `prompt_version` grows if the prompt changes. Archived and
+        earlier choice stays unless `replacing`; `prompt_version` grows if the prompt changes. Archived and
         missing items are skipped."""
         ...
 

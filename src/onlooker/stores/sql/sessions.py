@@ -2,8 +2,8 @@
 
 How its progress changes, and when a change is refused; its row; its messages; its notes and their history;
 the lease of a worker, what model calls used, and values of the store itself. Each database appends messages
-in its own way, and `grown` says what that does to the progress. What happens to a session more rarely is in
-the other files.
+in its own way; `policy.plan.after_append` gives the progress after it. What happens to a session more rarely
+is in the other files.
 """
 
 from __future__ import annotations
