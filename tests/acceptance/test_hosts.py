@@ -440,7 +440,7 @@ async def test_what_was_said_once_is_in_the_prompt_however_fast_the_rest_comes(
         assert context.stats.total <= 2_000
 
 
-# ------------------------------------------------------------------------------------ a long past
+# ------------------------------------------------------------------------------------ a long history
 
 LONG_PAST = [
     (user if i % 2 == 0 else assistant)(f"Parcel {i} of order 88-{i:04} went to Bergen by the late ferry.")
@@ -530,7 +530,7 @@ async def test_a_backlog_of_short_messages_is_read_on_until_there_is_enough_for_
         assert (await session.notes())[-1].last > 200
 
 
-# ------------------------------------------------------------------------------------ a long past at once
+# ------------------------------------------------------------------------------------ a long history at once
 
 
 class WatchingClock(FrozenClock):

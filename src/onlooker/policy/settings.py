@@ -631,7 +631,7 @@ class Timing:
     index_seconds: float = 1.0
     # How long a turn waits at `block_after`.
     block_deadline: float = 10.0
-    # How long a turn takes notes itself of a long past that was handed over at once.
+    # How long a turn takes notes itself of a long history that was handed over at once.
     on_the_spot: float = 0.05
     # How long a knowledge layer has for its answer; then the context is built without it.
     knowledge_deadline: float = 2.0
