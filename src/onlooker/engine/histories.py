@@ -59,9 +59,9 @@ MAX_CHANGED = 8
 
 @frozen
 class LastHistory:
-    """The history that a host passed last: its items, the messages before the conversation, the record's
-    hash after it, which part of the record it had, and its newest message. `earlier` are lengths of its
-    beginnings, up to its last items, with the record's hash after each."""
+    """The history that a host passed last: its items, the messages before the conversation, the record's hash
+    after it, which part of the record it had, and its newest message. `earlier` has how long it is before
+    each of its last items, with the record's hash there."""
 
     items: list[MessageLike]
     lead: tuple[Message, ...]
@@ -121,8 +121,8 @@ class UnreadPart:
         return () if history_hash == progress.history_hash else None
 
     def earlier(self) -> list[tuple[int, bytes]]:
-        """The lengths of the history before each of its last items, as far as they are read here, with the
-        record's hash there."""
+        """How long the history is before each of its last items that are read here, with the record's hash
+        there."""
         hashes = [self.history_hash]
         for message in self.messages:
             hashes.append(extend_history_hash(hashes[-1], message.digest))
@@ -133,19 +133,19 @@ class UnreadPart:
             item = self.items[length]
             left -= 1 if isinstance(item, Message) else parts_in(item)
             if left < (0 if self.continues else 1):
-                break  # what stands before the conversation is told by its first message
+                break  # its first message decides what comes before the conversation
             found.append((length, hashes[left]))
         return found[::-1]
 
 
 def read_on(given: Sequence[object], last: LastHistory | None, *, at: datetime, tz: tzinfo) -> UnreadPart:
     """Read the messages of a history that the last one did not have; all of them if it does not continue the
-    last one, or all but a few items of it. Comparing the two costs about 50 ns a message, and is all that is
-    done for those before."""
+    last one, apart from a few items at its end. The messages before are only compared, at about 50 ns
+    each."""
     known = len(last.items) if last else 0
     items = cast("list[MessageLike]", list(islice(given, known)))
     if last is not None and items == last.items:
-        # What equals chat messages is chat messages. The list is made once: of a long history, copying it
+        # Items that equal chat messages are chat messages. The list is copied once: of a long history, that
         # takes as long as comparing it.
         items += as_chat(given[known:], first=known)
     else:
@@ -281,7 +281,7 @@ def _for_provider(item: MessageLike) -> MessageLike:
     return {k: v for k, v in item.items() if k not in OWN_KEYS}
 
 
-# What a message takes beside its text.
+# Bytes that a message takes besides its text.
 MESSAGE_BYTES = 300
 
 
@@ -313,7 +313,8 @@ class Originals:
         self._kept: Recent[tuple[str, str], tuple[Mapping[str, Any], int]] = Recent(max_bytes)
 
     def keep(self, sid: str, messages: Sequence[Message]) -> None:
-        """Keep what is worth it. The parts of one message of the host's are kept together."""
+        """Keep originals that have more than what is stored. The parts of one message of the host are kept
+        together."""
         recent = [m for m in messages[-RECENT:] if m.original is not None]
         worth = {id(m.original): m.original for m in recent if m.attachments or m.calls}
         copies = {i: c for i, given in worth.items() if given and (c := _original(given))}

@@ -229,7 +229,7 @@ class Recall:
         """For its terms, and for each time that it names: messages from then count a little even if they
         share no word."""
         by_terms = Query(self.session.owner, "message", query.terms, self._where, limit=2 * self.hits)
-        # A match that is not rare enough still tells the names of speakers, which count for other matches.
+        # Matches that are not rare enough still give the names of speakers, which count for other matches.
         rare = 0.0 if query.days or self.vectors else query.rare
         queries = [replace(by_terms, max_holders=recall.MAX_HOLDERS, rare=rare)] if query.terms else []
         for first, last in query.days:
@@ -311,7 +311,7 @@ async def related_notes(
         ids: dict[SessionId, list[str]] = {}
         for match in notes:
             ids.setdefault(match.session, []).append(match.id)
-        # Not as edges: for those a store goes through all notes of the session.
+        # Not read as edges, for which a store goes through all notes of the session.
         read = [(where, note) for where, those in ids.items() for note in await store.notes(where, ids=those)]
         seeds = graph.with_sources(seeds, read)
         best = await _related(store, owner, session, seeds, ("mentions",))
@@ -319,7 +319,7 @@ async def related_notes(
         wanted = [(n.session, n.name) for n in best if n.session]
         return list(await store.notes_by_id(wanted))[:limit]
     except StoreError as error:
-        # The hits found by words are an answer without it.
+        # The hits found by words are enough.
         log.warning("searching without the graph: %s", error)
         return []
 

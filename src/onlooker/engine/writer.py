@@ -147,7 +147,7 @@ class Writer:
         took = time.perf_counter() - began
         model = reply.model or self.model.name
         note, block = self._split_block(reply, request)
-        # It reads all that the model read, and takes as long as ten turns.
+        # The judge reads all that the model read, and takes as long as ten turns.
         verdict = await asyncio.to_thread(
             paced, judge_reply, note, request, source, self.estimator.text, strike=last
         )
@@ -177,7 +177,7 @@ class Writer:
         except ModelError:
             raise
         except asyncio.CancelledError as error:
-            # If nobody cancelled this task, the error is the model's own: something that it waits for was.
+            # If nobody cancelled this task, the model was waiting for something that was cancelled.
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
@@ -220,7 +220,7 @@ class Writer:
 
 
 def _problem_of(reply: object) -> str:
-    """What makes this no reply, if a user's own model returned it."""
+    """What is wrong with what a user's own model returned; empty if it is a reply."""
     if not isinstance(reply, Reply):
         return f"found {type(reply).__name__}"
     for key, allowed in _REPLY_TYPES.items():
