@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from onlooker.domain.context import Layers
 from onlooker.domain.errors import ClosedError
-from onlooker.domain.events import Calibrated, Searched
+from onlooker.domain.events import Calibrated, Deleted, Searched
 from onlooker.domain.messages import SessionId, new_id
 from onlooker.domain.notes import AppendResult, State
 from onlooker.domain.search import Hit
@@ -411,6 +411,21 @@ class Runtime:
             self.erase,
             self.leaves_files,
         )
+
+    async def delete(self, session: SessionId, *, by: str) -> bool:
+        """Delete a session; False if there was none."""
+        from onlooker.engine.forgetting import Intention, kept_until_done
+
+        self.drop_cached(session)
+        intention, now = Intention(session.owner, session.key, by=by), self.clock.now()
+        async with kept_until_done(self.store, intention, now, leaves_files=self.leaves_files):
+            was_there = await self.store.delete_session(session)
+            if was_there:
+                self.emit(Deleted(session))
+                await self.erase([session], [session.owner])  # its words leave the search index, too
+            else:
+                await self.remove_forgotten([session], [session.owner])
+        return was_there
 
     async def forget_owner(
         self, owner: str, session: str | None = None, gone: Sequence[SessionId] = (), *, by: str = ""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar, get_args
 
 from onlooker.domain.context import Layer, Layers, RuntimeContext
 from onlooker.domain.errors import ConflictError, NotFoundError, OnlookerError, SettingsError, StoreError
-from onlooker.domain.events import ContextBuilt, Deleted, Pinned, Waited
+from onlooker.domain.events import ContextBuilt, Pinned, Waited
 from onlooker.domain.frozen import frozen
 from onlooker.domain.items import Item
 from onlooker.domain.messages import Message, MessageLike, SdkMessage, SessionId, last_question
@@ -598,20 +598,7 @@ class Session:
         counts for its owner and the day. `by` names who asked for it; `memory.storage.forgotten` lists
         that."""
         await self._runtime.ready()
-        from onlooker.engine.forgetting import Intention, kept_until_done
-
-        runtime = self._runtime
-        runtime.drop_cached(self.id)
-        intention = Intention(self.owner, self.key, by=by)
-        now = runtime.clock.now()
-        async with kept_until_done(runtime.store, intention, now, leaves_files=runtime.leaves_files):
-            was_there = await runtime.store.delete_session(self.id)
-            if was_there:
-                runtime.emit(Deleted(self.id))
-                await runtime.erase([self.id], [self.owner])  # its words leave the search index, too
-            else:
-                await runtime.remove_forgotten([self.id], [self.owner])
-        return was_there
+        return await self._runtime.delete(self.id, by=by)
 
 
 # ------------------------------------------------------------------------------------ before it is stored
