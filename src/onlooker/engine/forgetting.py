@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import astuple, dataclass, field, replace
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from onlooker.domain.errors import ConflictError, NotFoundError, SettingsError
 from onlooker.domain.events import Deleted, Event, Forgotten, OwnerForgotten
@@ -43,6 +43,10 @@ from onlooker.policy.settings import Settings
 from onlooker.policy.text import seen
 from onlooker.ports import Clock, ObserveRequest, ReflectRequest, Request, Store
 
+if TYPE_CHECKING:
+    from onlooker.files.journal import Journal
+    from onlooker.files.notes_folder import NotesFolder
+
 # How often to try again after a conflict with a note taker.
 MAX_TRIES = 20
 
@@ -73,23 +77,29 @@ class _Found:
 
 @frozen
 class Forgetter:
-    """Forgets messages of one session."""
+    """Forgets messages, sessions and owners, in the store, in caches and in files."""
 
-    session: SessionId
     store: Store
     settings: Settings
     clock: Clock
     count: Callable[[str], int]
     emit: Callable[[Event], None]
     builtin: Composer
-    asks_model: bool
-    erase: Callable[[Sequence[SessionId], Sequence[str]], Awaitable[bool]]
-    leaves_files: bool
+    asks_model: bool  # whether a model can rewrite notes later
+    drop_cached: Callable[[SessionId], None]
+    files: Sequence[Journal | NotesFolder]
+    leaves_files: bool  # whether the store has files in folders that this process has no setting for
 
-    async def forget(
-        self, targets: Sequence[str], *, dry_run: bool, rewrite_later: bool | None, by: str
+    async def messages(
+        self,
+        session: SessionId,
+        targets: Sequence[str],
+        *,
+        dry_run: bool = False,
+        rewrite_later: bool | None = None,
+        by: str = "",
     ) -> ForgetResult:
-        """Forget messages, by id or by the id of a note made from them.
+        """Forget messages of a session, by id or by the id of a note made from them.
 
         Raises:
             NotFoundError: The session has no such message or note.
@@ -98,28 +108,127 @@ class Forgetter:
         if not targets:
             raise SettingsError("targets", targets, "must name at least one message or note")
         began = time.perf_counter()
+        later = self.asks_model if rewrite_later is None else rewrite_later
+        affected = _Affected(session, self.store, self.settings, self.clock, self.count, self.builtin, later)
         for _ in range(MAX_TRIES):
-            found = await self._find(targets)
+            found = await affected.find(targets)
             plan = plan_remake(found.notes, found.touched, found.kept, found.by_range)
-            change = await self._decide(found, plan, rewrite_later)
+            change = await affected.decide(found, plan)
             done = ForgetResult(len(found.seqs), len(plan.delete), len(plan.remake), len(change.items))
             if dry_run:
                 return done
-            intention = Intention(self.session.owner, self.session.key, tuple(targets), by=by)
+            intention = Intention(session.owner, session.key, tuple(targets), by=by)
             now = self.clock.now()
             try:
                 async with kept_until_done(self.store, intention, now, leaves_files=self.leaves_files):
-                    await self.store.forget(self.session, change, now=now)
-                    done = replace(done, erased=await self.erase([self.session], [self.session.owner]))
+                    await self.store.forget(session, change, now=now)
+                    done = replace(done, erased=await self.erase([session], [session.owner]))
             except ConflictError:
                 continue
-            self.emit(Forgotten(self.session, done, seconds=time.perf_counter() - began))
+            self.emit(Forgotten(session, done, seconds=time.perf_counter() - began))
             return done
         raise ConflictError("other writers keep changing this session; try again")
 
+    async def session(self, session: SessionId, *, by: str) -> bool:
+        """Delete a session; False if there was none."""
+        self.drop_cached(session)
+        intention, now = Intention(session.owner, session.key, by=by), self.clock.now()
+        async with kept_until_done(self.store, intention, now, leaves_files=self.leaves_files):
+            was_there = await self.store.delete_session(session)
+            if was_there:
+                self.emit(Deleted(session))
+                await self.erase([session], [session.owner])  # its words leave the search index, too
+            else:
+                await self._remove_from_files([session], [session.owner])
+        return was_there
+
+    async def owner(
+        self, owner: str, session: str | None = None, *, gone: Sequence[SessionId] = (), by: str = ""
+    ) -> ForgetResult:
+        """Forget one session of an owner, or everything about the owner. `gone` are sessions that are already
+        deleted from the store."""
+        store, began = self.store, time.perf_counter()
+        there = await store.sessions(owner=owner, key=session)
+        found = [s.progress.session for s in there]
+        # A session that is gone from the store may still have files.
+        named = () if session is None else (SessionId(owner, session),)
+        known: list[SessionId] = list(dict.fromkeys((*found, *gone, *named)))
+        before = await store.items(owner, statuses=ITEM_STATUSES)
+        intention = Intention(owner, session, tuple(s.key for s in known) if session is None else (), by=by)
+        async with kept_until_done(store, intention, self.clock.now(), leaves_files=self.leaves_files):
+            if session is None:
+                await store.forget_owner(owner)
+            else:
+                await store.delete_session(SessionId(owner, session))
+            after = await store.items(owner, statuses=ITEM_STATUSES)
+            erased = await self.erase(known, [owner])
+        done = ForgetResult(
+            messages=sum(s.messages for s in there),
+            items=len(before) - len(after),
+            sessions=len(found),
+            erased=erased,
+        )
+        if session is None:
+            self.emit(OwnerForgotten(owner, done, seconds=time.perf_counter() - began))
+        for each in found:
+            self.emit(Deleted(each))
+        return done
+
+    async def erase(self, sessions: Sequence[SessionId], owners: Sequence[str]) -> bool:
+        """Remove what was forgotten from caches and files; False if that must wait, because others are
+        reading the store's files, or for a process that knows the other files."""
+        for session in sessions:
+            self.drop_cached(session)
+        await self._remove_from_files(sessions, owners)
+        if not self.leaves_files:
+            await drop_names(self.store, sessions, owners, self.clock.now())
+        return await self.store.erase() and not self.leaves_files
+
+    async def _remove_from_files(self, sessions: Sequence[SessionId], owners: Sequence[str]) -> None:
+        """Rewrite files without what the store no longer has."""
+        for kind in self.files:
+            await kind.remove_forgotten(sessions, owners)
+
+    async def finish(self) -> None:
+        """Finish what a killed process had begun to forget."""
+        for intention in await intentions(self.store):
+            if intention.left == "files" and self.leaves_files:
+                continue  # for a process that knows the folders
+            if intention.left == "all":
+                try:
+                    await self._repeat(intention)
+                except NotFoundError:  # it is already deleted from the store
+                    await self.erase(intention.sessions, [intention.owner])
+                    await _settle(self.store, [intention], self.clock.now())
+            else:
+                await self.erase(intention.sessions, [intention.owner] if intention.owner else [])
+            await _change(self.store, drop=[intention, _BYTES])
+
+    async def _repeat(self, what: Intention) -> None:
+        if what.session is None or not what.targets:
+            await self.owner(what.owner, what.session, gone=what.sessions, by=what.by)
+        else:
+            await self.messages(SessionId(what.owner, what.session), what.targets, by=what.by)
+
+
+# -- Messages: what is affected, and what becomes of it
+
+
+@frozen
+class _Affected:
+    """Finds what forgetting messages of a session affects, and decides what becomes of it."""
+
+    session: SessionId
+    store: Store
+    settings: Settings
+    clock: Clock
+    count: Callable[[str], int]
+    builtin: Composer
+    rewrites_later: bool
+
     # -- finding
 
-    async def _find(self, targets: Sequence[str]) -> _Found:
+    async def find(self, targets: Sequence[str]) -> _Found:
         store = self.store
         rows = store.dump(Scope(session=self.session, kinds=frozenset({"session"})))
         top = next((row for row in [r async for r in rows] if isinstance(row, SessionRow)), None)
@@ -193,9 +302,8 @@ class Forgetter:
 
     # -- deciding
 
-    async def _decide(self, found: _Found, plan: RemakePlan, rewrite_later: bool | None) -> Forgetting:
-        later = self.asks_model if rewrite_later is None else rewrite_later
-        made = await self._remake(found, plan, later)
+    async def decide(self, found: _Found, plan: RemakePlan) -> Forgetting:
+        made = await self._remake(found, plan)
         items = await self._items(found, made)
         top = found.top
         return Forgetting(
@@ -204,7 +312,7 @@ class Forgetter:
             rewritten=tuple(made),
             change=top.changes,
             revision=top.progress.revision,
-            due=later and bool(made),
+            due=self.rewrites_later and bool(made),
             items=items,
             summaries=self._summaries(found),
         )
@@ -214,7 +322,7 @@ class Forgetter:
         texts = [t for i in found.touched for t in (found.notes[i].text, *found.texts.get(i, ()))]
         return tuple(m.id for m in found.summaries if mentions_forgotten(m.text, values, texts))
 
-    async def _remake(self, found: _Found, plan: RemakePlan, later: bool) -> list[Note]:
+    async def _remake(self, found: _Found, plan: RemakePlan) -> list[Note]:
         """Let the built-in model rewrite the notes from what is left."""
         made: dict[str, Note] = {}
         for note in plan.remake:
@@ -226,7 +334,7 @@ class Forgetter:
                 tokens=self.count(text),
                 made_at=self.clock.now(),
                 model=self.builtin.name,
-                degraded=later,
+                degraded=self.rewrites_later,
             )
         return list(made.values())
 
@@ -252,48 +360,6 @@ class Forgetter:
             forgotten=found.forgotten,
             remaining=remaining,
         )
-
-
-async def forget_owner(
-    store: Store,
-    owner: str,
-    session: str | None,
-    *,
-    emit: Callable[[Event], None],
-    erase: Callable[[Sequence[SessionId], Sequence[str]], Awaitable[bool]],
-    leaves_files: bool,
-    by: str,
-    now: datetime,
-    gone: Sequence[SessionId] = (),
-) -> ForgetResult:
-    """Forget one session of an owner, or everything about the owner. `gone` are sessions that are already
-    deleted from the store."""
-    began = time.perf_counter()
-    there = await store.sessions(owner=owner, key=session)
-    found = [s.progress.session for s in there]
-    # A session that is gone from the store may still have files.
-    named = () if session is None else (SessionId(owner, session),)
-    known: list[SessionId] = list(dict.fromkeys((*found, *gone, *named)))
-    before = await store.items(owner, statuses=ITEM_STATUSES)
-    intention = Intention(owner, session, tuple(s.key for s in known) if session is None else (), by=by)
-    async with kept_until_done(store, intention, now, leaves_files=leaves_files):
-        if session is None:
-            await store.forget_owner(owner)
-        else:
-            await store.delete_session(SessionId(owner, session))
-        after = await store.items(owner, statuses=ITEM_STATUSES)
-        erased = await erase(known, [owner])
-    done = ForgetResult(
-        messages=sum(s.messages for s in there),
-        items=len(before) - len(after),
-        sessions=len(found),
-        erased=erased,
-    )
-    if session is None:
-        emit(OwnerForgotten(owner, done, seconds=time.perf_counter() - began))
-    for each in found:
-        emit(Deleted(each))
-    return done
 
 
 # -- Intentions: what is being forgotten, kept in the store until it is done everywhere
@@ -384,29 +450,6 @@ async def _change(store: Store, *, add: Intention | None = None, drop: Sequence[
         rows = [(each.owner, each.session, each.targets, each.left, each.by) for each in kept]
         if kept == there or await store.swap_value(_INTENTIONS, json.dumps(rows), expected=value):
             return
-
-
-async def finish(
-    store: Store,
-    forget: Callable[[Intention], Awaitable[ForgetResult]],
-    erase: Callable[[Sequence[SessionId], Sequence[str]], Awaitable[bool]],
-    *,
-    now: datetime,
-    leaves_files: bool,
-) -> None:
-    """Finish what a killed process had begun to forget."""
-    for intention in await intentions(store):
-        if intention.left == "files" and leaves_files:
-            continue  # for a process that knows the folders
-        if intention.left == "all":
-            try:
-                await forget(intention)
-            except NotFoundError:  # it is already deleted from the store
-                await erase(intention.sessions, [intention.owner])
-                await _settle(store, [intention], now)
-        else:
-            await erase(intention.sessions, [intention.owner] if intention.owner else [])
-        await _change(store, drop=[intention, _BYTES])
 
 
 # -- The record of what was forgotten: who, when, and what kind of thing, without its content

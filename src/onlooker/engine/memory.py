@@ -223,7 +223,7 @@ class Memory:
         journals, down to the bytes in the files. What model calls cost stays counted for the day. `by` names
         who asked for it; `memory.storage.forgotten` lists that."""
         await self._runtime.ready()
-        return await self._runtime.forget_owner(owner, session, by=by)
+        return await self._runtime.forgetter.owner(owner, session, by=by)
 
     async def usage(self) -> Sequence[Usage]:
         """What model calls cost so far, including those of deleted sessions."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from onlooker.domain.context import Layers
 from onlooker.domain.errors import ClosedError
-from onlooker.domain.events import Calibrated, Deleted, Searched
+from onlooker.domain.events import Calibrated, Searched
 from onlooker.domain.messages import SessionId, new_id
 from onlooker.domain.notes import AppendResult, State
 from onlooker.domain.search import Hit
@@ -42,7 +42,6 @@ from onlooker.policy.tokens import Calibration, estimator
 from onlooker.ports import Advance, Clock, Embedder, Model, Store, Workers
 
 if TYPE_CHECKING:
-    from onlooker.domain.history import ForgetResult
     from onlooker.engine.forgetting import Forgetter
     from onlooker.files.journal import Journal
     from onlooker.files.notes_folder import NotesFolder
@@ -144,7 +143,7 @@ class Runtime:
         self._loop = JobLoop(self._jobs())
         self._unsubscribe: list[Callable[[], None]] = []
         # Whether the store has a journal or notes in folders that this process has no setting for.
-        self.leaves_files = False
+        self._leaves_files = False
 
     def _make_note_taker(self, observer_writer: Writer, reflector_writer: Writer) -> NoteTaker:
         return NoteTaker(
@@ -383,66 +382,22 @@ class Runtime:
         self._sections.pop(session.sid)
         self._prefixes.pop(session.sid)
 
-    async def erase(self, sessions: Sequence[SessionId], owners: Sequence[str]) -> bool:
-        """Remove what was forgotten from caches and files; False if others are reading the store's files, so
-        that this must wait."""
-        from onlooker.engine.forgetting import drop_names
-
-        for session in sessions:
-            self.drop_cached(session)
-        await self.remove_forgotten(sessions, owners)
-        if not self.leaves_files:
-            await drop_names(self.store, sessions, owners, self.clock.now())
-        return await self.store.erase() and not self.leaves_files
-
-    def forgetter(self, session: SessionId) -> Forgetter:
-        """What forgets messages of a session."""
+    @property
+    def forgetter(self) -> Forgetter:
+        """What forgets messages, sessions and owners."""
         from onlooker.engine.forgetting import Forgetter
 
         return Forgetter(
-            session,
             self.store,
             self.settings,
             self.clock,
             self.estimator.text,
             self.emit,
             self.builtin,
-            self.asks_model,
-            self.erase,
-            self.leaves_files,
-        )
-
-    async def delete(self, session: SessionId, *, by: str) -> bool:
-        """Delete a session; False if there was none."""
-        from onlooker.engine.forgetting import Intention, kept_until_done
-
-        self.drop_cached(session)
-        intention, now = Intention(session.owner, session.key, by=by), self.clock.now()
-        async with kept_until_done(self.store, intention, now, leaves_files=self.leaves_files):
-            was_there = await self.store.delete_session(session)
-            if was_there:
-                self.emit(Deleted(session))
-                await self.erase([session], [session.owner])  # its words leave the search index, too
-            else:
-                await self.remove_forgotten([session], [session.owner])
-        return was_there
-
-    async def forget_owner(
-        self, owner: str, session: str | None = None, gone: Sequence[SessionId] = (), *, by: str = ""
-    ) -> ForgetResult:
-        """Forget a session of an owner, or everything of that owner."""
-        from onlooker.engine.forgetting import forget_owner
-
-        return await forget_owner(
-            self.store,
-            owner,
-            session,
-            emit=self.emit,
-            erase=self.erase,
-            leaves_files=self.leaves_files,
-            by=by,
-            now=self.clock.now(),
-            gone=gone,
+            asks_model=self.asks_model,
+            drop_cached=self.drop_cached,
+            files=self._mirrors,
+            leaves_files=self._leaves_files,
         )
 
     async def _finish_forgetting(self) -> None:
@@ -456,19 +411,9 @@ class Runtime:
             if own and own != known:
                 await self.store.set_value(_FOLDERS, json.dumps(own))
             elif not own:
-                self.leaves_files = any(map(os.path.isdir, known))
-            if await self.store.get_value("forgetting") in (None, "[]"):
-                return
-            from onlooker.engine.forgetting import Intention, finish
-
-            async def forget(what: Intention) -> ForgetResult:
-                if what.session is None or not what.targets:
-                    return await self.forget_owner(what.owner, what.session, what.sessions, by=what.by)
-                forgetter = self.forgetter(SessionId(what.owner, what.session))
-                return await forgetter.forget(what.targets, dry_run=False, rewrite_later=None, by=what.by)
-
-            now = self.clock.now()
-            await finish(self.store, forget, self.erase, now=now, leaves_files=self.leaves_files)
+                self._leaves_files = any(map(os.path.isdir, known))
+            if await self.store.get_value("forgetting") not in (None, "[]"):
+                await self.forgetter.finish()
         except Exception:
             log.exception("could not finish forgetting; the next opening tries again")
 
@@ -476,11 +421,6 @@ class Runtime:
     def _folders(self) -> list[str]:
         named = (self.settings.journal, self.settings.notes_folder)
         return [os.path.abspath(os.path.expanduser(folder)) for folder in named if folder]
-
-    async def remove_forgotten(self, sessions: Sequence[SessionId], owners: Sequence[str]) -> None:
-        """Rewrite files without what the store no longer has."""
-        for mirror in self._mirrors:
-            await mirror.remove_forgotten(sessions, owners)
 
     async def _remove_from_journal(self, sessions: Sequence[SessionId]) -> None:
         if self.journal:

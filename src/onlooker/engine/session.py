@@ -590,15 +590,16 @@ class Session:
             NotFoundError: There is no message or note with that id.
         """
         await self._runtime.ready()
-        forgetter = self._runtime.forgetter(self.id)
-        return await forgetter.forget(targets, dry_run=dry_run, rewrite_later=rewrite_later, by=by)
+        return await self._runtime.forgetter.messages(
+            self.id, targets, dry_run=dry_run, rewrite_later=rewrite_later, by=by
+        )
 
     async def delete(self, *, by: str = "") -> bool:
         """Delete the session with everything in it; False if there was none. What its notes cost still
         counts for its owner and the day. `by` names who asked for it; `memory.storage.forgotten` lists
         that."""
         await self._runtime.ready()
-        return await self._runtime.delete(self.id, by=by)
+        return await self._runtime.forgetter.session(self.id, by=by)
 
 
 # ------------------------------------------------------------------------------------ before it is stored
