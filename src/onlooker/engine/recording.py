@@ -1,6 +1,7 @@
 """Recording: messages one by one, or a host's whole history. Budgets are here too.
 
     Recorder     store new messages; align a host's history with the recorded one
+    Recording    a history that is being written, while a prompt is made from it
     Budgets      the budget of each session, and how many tokens make it due
 
 What hosts passed before is in `histories.py`. What is stored may make a session due. `Runtime` then wakes
