@@ -39,8 +39,8 @@ from onlooker.policy.pace import give_way
 from onlooker.policy.references import PRONOUN, SOMEBODY, points_back
 from onlooker.policy.reply.note_text import FOLLOW_UP, OPEN_REQUEST, STANDING, clean
 from onlooker.policy.secrets import mask
-from onlooker.policy.text import CJK, Phrases, is_cjk, plain_words, regex, sentences
-from onlooker.policy.tokens import estimate
+from onlooker.policy.text import CJK, Phrases, is_cjk, plain_words, regex, said_once, sentences
+from onlooker.policy.tokens import estimate, fits
 
 NONE = "none"  # what a note says of a request that was finished
 
@@ -284,7 +284,8 @@ def _bare(text: str) -> str:
 
 
 def _joined(text: str) -> str:
-    return _AFTER_CJK.sub("", " ".join(text.split()))
+    joined = " ".join(text.split())
+    return joined if text.isascii() else _AFTER_CJK.sub("", joined)
 
 
 # -- The open request
@@ -623,14 +624,14 @@ def _quote(said: Said, *, with_opening: bool) -> _Quote | None:
     openings = [i for i in range(first) if not _says_little(parts[i])]
     # Where subjects are left out, a part of what goes before says more than none of it.
     openings = openings if is_cjk(parts[first]) else openings[: int(with_opening)]
-    fitting = (i for i in openings if estimate(" ".join(parts[i : first + 1])) <= room)
+    fitting = (i for i in openings if fits(" ".join(parts[i : first + 1]), room))
     if (opening := next(fitting, None)) is not None:
         first = opening
-    elif before and estimate(" ".join(parts[first - 1 : first + 1])) <= room:
+    elif before and fits(" ".join(parts[first - 1 : first + 1]), room):
         first -= 1
     elif before and (end := _end_of(parts[first - 1], room - estimate(parts[first]))):
         return _Quote(f"{end} {_fitted(parts[first], room)}", bool(tasks), about)
-    while last + 1 < len(parts) and estimate(" ".join(parts[first : last + 2])) <= room:
+    while last + 1 < len(parts) and fits(" ".join(parts[first : last + 2]), room):
         following = fold(parts[last + 1])
         if _CLOSES.search(following, plain_words(following)) and not is_task(parts[last + 1]):
             break
@@ -652,7 +653,7 @@ def _end_of(sentence: str, tokens: int) -> str:
 
 def _fitted(words: str, tokens: int) -> str:
     """Cut words that are too long, without leaving a part of a secret that nothing would know for one."""
-    return words if estimate(words) <= tokens else cut(mask(words), tokens)
+    return words if fits(words, tokens) else cut(mask(words), tokens)
 
 
 def _referred(sentence: str, text: str) -> str:
@@ -693,7 +694,7 @@ def _says_little(sentence: str) -> bool:
 
 def _first_sentences(said: Sequence[str], tokens: int) -> str:
     words, count = said[0] if said else "", 1
-    while count < len(said) and estimate(f"{words} {said[count]}") <= tokens:
+    while count < len(said) and fits(f"{words} {said[count]}", tokens):
         words, count = f"{words} {said[count]}", count + 1
     return _fitted(_joined(words), tokens)
 
@@ -716,8 +717,9 @@ _MIN_STEMS = 3  # of a request that can be understood alone
 @lru_cache(maxsize=8)  # the open request is compared with each message
 def _stems(text: str) -> frozenset[str]:
     """Return the beginnings of the words that say what a text is about."""
-    if text.isascii():
-        return frozenset({w[:_STEM] for w in {*_ASCII_WORD.findall(text.lower())} - _COMMON})
+    if text.isascii():  # much is said again and again
+        words = _ASCII_WORD.findall(" ".join(said_once(text)))
+        return frozenset({w[:_STEM] for w in {*words} - _COMMON})
     return frozenset(
         w[:_STEM] if w.isascii() else w
         for w in _WORD.findall(fold(text))

@@ -14,7 +14,7 @@ from functools import lru_cache
 from onlooker.policy.reply.note_text import clean
 from onlooker.policy.secrets import mask
 from onlooker.policy.text import Phrases, clauses, each_clause, is_cjk, plain_words, regex, sentences
-from onlooker.policy.tokens import estimate
+from onlooker.policy.tokens import estimate, fits
 
 _MAX_INSTRUCTION = 90  # tokens
 
@@ -177,7 +177,7 @@ class Said:
                 words = _clause_of(sentence)
                 both = f"{self.sentences[i - 1]} {words}"
                 with_it = i > 0 and not before and _POINTS.search(fold(sentence))
-                found.append(both if with_it and estimate(both) <= _MAX_INSTRUCTION else words)
+                found.append(both if with_it and fits(both, _MAX_INSTRUCTION) else words)
             before = standing
         return [" ".join(cut(mask(text), _MAX_INSTRUCTION).split()) for text in found]
 
@@ -214,7 +214,7 @@ def _unquoted(sentence: str) -> str:
 
 def _clause_of(sentence: str) -> str:
     """Return the whole sentence, or of a long one the clauses from the first that instructs."""
-    if estimate(sentence) <= _MAX_INSTRUCTION:
+    if fits(sentence, _MAX_INSTRUCTION):
         return sentence
     parts = clauses(sentence)
     first = next((i for i, part in enumerate(parts) if is_standing(part)), 0)
@@ -783,18 +783,17 @@ def is_task(text: str) -> bool:
 
 def cut(text: str, tokens: int) -> str:
     """Return the text, or its first clauses or words that fit, with "…" where it was cut."""
-    size = estimate(text)
-    if size <= tokens:
+    if fits(text, tokens):
         return text
     at = 0
     for part in each_clause(text):
         end = text.find(part, at) + len(part)
-        if estimate(text[:end]) >= tokens:
+        if not fits(text[:end], tokens - 1):
             break
         at = end
     if not at:
-        at = max(1, len(text) * (tokens - 1) // max(1, size))
+        at = max(1, len(text) * (tokens - 1) // max(1, estimate(text)))
         at = text.rfind(" ", 0, at) if " " in text[:at] and not is_cjk(text[:at]) else at
-        while at > 1 and estimate(text[:at]) >= tokens:
+        while at > 1 and not fits(text[:at], tokens - 1):
             at = at * 9 // 10
     return text[:at].rstrip(" ,;:，、；") + "…"

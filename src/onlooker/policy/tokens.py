@@ -591,6 +591,22 @@ def estimate(text: str) -> int:
     return _DEFAULT.count(text)
 
 
+# A word weighs at least half a token. Only what was escaped weighs less than nothing.
+_LEAST_OF_A_WORD, _ESCAPE = 0.5, "\\"
+_LOOKED_AT = 16  # characters for each token
+
+
+def fits(text: str, tokens: int) -> bool:
+    """Return whether a text has at most so many tokens by the default estimator: of most that have far more,
+    the words of their beginning tell."""
+    beginning = _LOOKED_AT * tokens
+    if beginning < len(text) <= _LONG and text.isascii() and _ESCAPE not in text:
+        words = text[:beginning].encode().translate(_ONLY_LETTERS).split()
+        if _LEAST_OF_A_WORD * len(words) > tokens + 0.5:
+            return False
+    return estimate(text) <= tokens
+
+
 def estimator(name: str = "default") -> Estimator:
     """Return the estimator with this name in the settings: a preset's, or `tiktoken:ENCODING`.
 
