@@ -29,7 +29,7 @@ class Secret(NamedTuple):
 # Most texts have none of these, and can have no token, key line or number that is a secret. The first two are
 # in a run of characters, and the others have a digit. A pattern that begins with one character is found
 # several times faster than one that begins with several.
-_RUNS = {"<run>": regex(r"[\w-]{15}", re.A), "<long run>": regex(r"[A-Za-z0-9+/]{40}")}
+_RUNS = {"<run>": (15, regex(r"[\w-]{15}", re.A)), "<long run>": (40, regex(r"[A-Za-z0-9+/]{40}"))}
 _SHORTEST_RUN = 15
 _NO_RUN = bytes(i if i < 128 and (chr(i).isalnum() or chr(i) in "_-+/") else 32 for i in range(256))
 # Each with what a word of the text has in lower case.
@@ -362,9 +362,9 @@ def mask(text: str) -> str:
 
 def _found(text: str, signs: Set[str]) -> Iterator[Secret]:
     for kind, wanted, pattern, check in _RULES:
-        if signs.isdisjoint(wanted):
+        if signs.isdisjoint(wanted) or (wanted == ("<run>",) and not pattern.search(_long_words(text))):
             continue
-        for begin, stop in _near(text, wanted) if kind == "key" else [(0, len(text))]:
+        for begin, stop in _near(text, wanted) if kind in _NAMED else [(0, len(text))]:
             for found in pattern.finditer(text, begin, stop):
                 start, end = _span(found)
                 if check(text[start:end]):
@@ -383,8 +383,8 @@ def _signs_in(text: str) -> set[str]:
     maybe = _ASCII_SIGNS_WITH if said.isascii() else _SIGNS_WITH
     signs = {sign for part, signs in maybe.items() if part in said for sign in signs if sign in lower}
     # Patterns take longer than everything else here, and most texts have neither a long run nor a digit.
-    if max(map(len, words), default=0) >= _SHORTEST_RUN and _has_run(text):
-        signs.update(name for name, guard in _RUNS.items() if guard.search(text))
+    if max(map(len, words), default=0) >= _SHORTEST_RUN and (longest := _longest_run(text)) >= _SHORTEST_RUN:
+        signs.update(name for name, (size, run) in _RUNS.items() if longest >= size and run.search(text))
     if _DIGIT.search(said):
         for name, (in_word, guard) in _NUMBERS.items():
             if in_word.search(said) and guard.search(text):
@@ -392,31 +392,46 @@ def _signs_in(text: str) -> set[str]:
     return signs
 
 
-def _has_run(text: str) -> bool:
-    runs = text.encode("ascii", "replace").translate(_NO_RUN).split()
-    return max(map(len, runs), default=0) >= _SHORTEST_RUN
+def _longest_run(text: str) -> int:
+    return max(map(len, text.encode("ascii", "replace").translate(_NO_RUN).split()), default=0)
 
 
-# "Key" is a word of every conversation, and the pattern for keys is slow. A match begins at most so many
-# characters before its sign, and ends at most so many after it.
+def _long_words(text: str) -> str:
+    """Return the words that are long enough for a token, each once: none goes beyond a blank."""
+    return " ".join({word for word in text.split() if len(word) >= _SHORTEST_RUN})
+
+
+# "Key" is a word of every conversation, and the patterns of secrets with a name before them are slow. A match
+# begins at most so many characters before its sign, and ends at most so many after it.
+_NAMED = ("key", "password")
 _BEFORE_SIGN, _AFTER_SIGN = 20, 720
+# How such a sign goes on, in lower case: what says that a secret follows.
+_GOES_ON = regex(
+    r"[\w-]{0,44}\\{0,4}[\"'”’`*]{0,3}[ \t]{0,8}(?:[=:：>]|(?:is|ist|es|est|era|was)\s)",
+)
 
 
 def _near(text: str, signs: Sequence[str]) -> list[tuple[int, int]]:
-    """Return where a key may be: around the signs of one."""
+    """Return where a secret with a name before it may be: around the signs of one."""
     lower = text.lower()
     if len(lower) != len(text):
         return [(0, len(text))]
-    places = sorted(
-        found.start() for sign in signs for found in re.finditer(re.escape(sign.rstrip("=")), lower)
-    )
     parts: list[tuple[int, int]] = []
-    for at in places:
+    for at in sorted(place for sign in signs for place in _places(lower, sign.rstrip("="))):
         start = max(0, at - _BEFORE_SIGN)
         if parts and start <= parts[-1][1]:
             start = parts.pop()[0]
         parts.append((start, at + _AFTER_SIGN))
     return parts
+
+
+def _places(lower: str, sign: str) -> Iterator[int]:
+    """Find where a text has a sign that goes on as before a secret."""
+    at = lower.find(sign)
+    while at >= 0:
+        if _GOES_ON.match(lower, at + len(sign)):
+            yield at
+        at = lower.find(sign, at + 1)
 
 
 def _span(found: re.Match[str]) -> tuple[int, int]:
