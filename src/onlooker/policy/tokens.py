@@ -82,39 +82,46 @@ def _sample(text: str) -> str:
     return "\n".join([text[i : i + _SAMPLED] for i in range(0, len(text), _SAMPLED_OF)])
 
 
+class _Weights(dict[bytes, complex]):
+    """What words weigh that are not common as they are, and as the imaginary part the letters in them that
+    belong to no common word. Most of them come again and again."""
+
+    def __missing__(self, word: bytes) -> complex:
+        found = sum(map(_piece_weight, _PIECE.findall(word)), 0j)
+        if len(word) <= _LONGEST_KEPT:
+            if len(self) >= _MOST_KEPT:
+                self.clear()
+            self[word] = found
+        return found
+
+
+_MOST_KEPT, _LONGEST_KEPT = 8_192, 32
+_weights = _Weights()
+
+
+def _piece_weight(piece: bytes) -> complex:
+    if piece in _common_words():
+        return 0.967
+    size = len(piece)
+    if size < 3:
+        return 0.89 if size == 1 else 2.22
+    weight = 0.94 + (0.062 + 0.07 * piece.isupper()) * size
+    # What nobody can pronounce has no long pieces.
+    weight += 0.70 * piece.translate(_KINDS_OF_LETTER).count(b"cccc")
+    weight += 0.53 * piece.translate(_RARE_LETTERS).count(b"r")
+    weight += 1.04 * piece.translate(_HARD_LETTERS).count(b"rr")
+    return complex(weight, size)
+
+
 def _words_weight(data: bytes, letters: int) -> float:
     """Estimate the tokens of the words in a text, which has so many letters."""
-    is_common = _common_words().__contains__
     words = data.translate(_ONLY_LETTERS).split()
-    # Only words that are not known as they are can have pieces: splitting is far quicker than the pattern.
-    rest = list(filterfalse(is_common, words))
-    if not rest:
-        return 0.967 * len(words)
-    pieces = _PIECE.findall(b" ".join(rest))
-    unknown = list(filterfalse(is_common, pieces))
-    weight = 0.967 * (len(words) - len(rest) + len(pieces) - len(unknown))
-    if not unknown:
-        return weight
-    long = [p for p in unknown if len(p) > 2]
-    singles = len([p for p in unknown if len(p) == 1])
-    weight += 0.89 * singles + 2.22 * (len(unknown) - len(long) - singles)
-    if not long:
-        return weight
-    capitals = b"".join([p for p in long if p.isupper()])
-    joined = b"\n".join(long)
-    in_long = len(joined) - len(long) + 1
-    return (
-        weight
-        + 0.94 * len(long)
-        + 0.062 * in_long
-        + 0.07 * len(capitals)
-        # A text whose words are mostly unknown is in another language, or random.
-        + 0.41 * max(0.0, in_long - 0.5 * letters - _NAMES)
-        # What nobody can pronounce has no long pieces.
-        + 0.70 * joined.translate(_KINDS_OF_LETTER).count(b"cccc")
-        + 0.53 * joined.translate(_RARE_LETTERS).count(b"r")
-        + 1.04 * joined.translate(_HARD_LETTERS).count(b"rr")
-    )
+    # Only words that are not known as they are can have pieces.
+    rest = list(filterfalse(_common_words().__contains__, words))
+    unknown = sum(map(_weights.__getitem__, rest), 0j)
+    weight = 0.967 * (len(words) - len(rest)) + unknown.real
+    # A text whose words are mostly unknown is in another language, or random.
+    return weight + 0.41 * max(0.0, unknown.imag - 0.5 * letters - _NAMES)
 
 
 # ------------------------------------------------------------------------------------ numbers, signs, space
