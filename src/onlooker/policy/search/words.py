@@ -91,23 +91,28 @@ def _tokens(text: str, *, asking: bool) -> Iterable[str]:
     # No token goes beyond a blank, most texts say what others have said, and one dash or quotation mark makes
     # no other word foreign.
     parts = text.split()
-    if text.isascii() and max(map(len, parts), default=0) <= CACHED_RUN:
-        return chain.from_iterable(map(_ascii_tokens, parts))
-    return chain.from_iterable([_tokens_of_part(part, asking) for part in parts])
+    if text.isascii():
+        return chain.from_iterable(map(_ascii_tokens.__getitem__, parts))
+    return chain.from_iterable(
+        [_ascii_tokens[part] if part.isascii() else _runs(part, asking) for part in parts]
+    )
 
 
-def _tokens_of_part(part: str, asking: bool) -> Iterable[str]:
-    if not part.isascii():
-        return _runs(part, asking)
-    return _ascii_tokens(part) if len(part) <= CACHED_RUN else _ascii_tokens.__wrapped__(part)
+class _Tokens(dict[str, tuple[str, ...]]):
+    """The tokens of what stands between two blanks, in ASCII."""
+
+    def __missing__(self, part: str) -> tuple[str, ...]:
+        bare = _GROUPED.sub("", part) if _GROUPED.search(part) else part
+        found = tuple(chain.from_iterable(map(_words.__wrapped__, _ASCII_RUN.findall(bare))))
+        if len(part) <= CACHED_RUN:
+            if len(self) >= _MOST_CACHED:
+                self.clear()
+            self[part] = found
+        return found
 
 
-@lru_cache(maxsize=8_192)
-def _ascii_tokens(part: str) -> tuple[str, ...]:
-    """Return the tokens of what stands between two blanks."""
-    if _GROUPED.search(part):
-        part = _GROUPED.sub("", part)
-    return tuple(chain.from_iterable(map(_words.__wrapped__, _ASCII_RUN.findall(part))))
+_MOST_CACHED = 8_192
+_ascii_tokens = _Tokens()
 
 
 def _runs(text: str, asking: bool) -> Iterator[str]:
