@@ -421,13 +421,28 @@ def _common_words(text: str) -> Iterator[tuple[str, int]]:
         return
     # Much is said again and again: each word is looked at once.
     for run, times in Counter((_CODE.sub(" ", text) if "`" in text else text).split()).items():
-        if run in _LANGUAGES_OF:
-            words = (run,)
-        elif run.isalpha():
-            words = () if run.isupper() and len(run) > 1 else (run.lower(),)
+        for word in _common_in[run]:
+            yield word, times
+
+
+class _CommonIn(dict[str, tuple[str, ...]]):
+    """The common words in what stands between two blanks, in ASCII."""
+
+    def __missing__(self, run: str) -> tuple[str, ...]:
+        if run.isalpha():
+            words = [] if run.isupper() and len(run) > 1 else [run.lower()]
         else:
             words = _NO_WORD.sub(" ", run).translate(_ASCII_LETTERS).split()
-        yield from ((word, times) for word in words if word in _LANGUAGES_OF)
+        found = tuple(filter(_LANGUAGES_OF.__contains__, words))
+        if len(run) <= _LONGEST_KEPT:
+            if len(self) >= _MOST_KEPT:
+                self.clear()
+            self[run] = found
+        return found
+
+
+_MOST_KEPT, _LONGEST_KEPT = 4_096, 32
+_common_in = _CommonIn((word, (word,)) for word in _LANGUAGES_OF)
 
 
 @lru_cache(maxsize=4)
