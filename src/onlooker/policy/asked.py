@@ -641,7 +641,7 @@ def _quote(said: Said, *, with_opening: bool) -> _Quote | None:
 
 
 def _is_question(text: str) -> bool:
-    return bool(_WORD.search(text) and ASKS_QUESTION.search(text) and not _WONDERS.match(text))
+    return bool(ASKS_QUESTION.search(text) and _WORD.search(text) and not _WONDERS.match(text))
 
 
 def _end_of(sentence: str, tokens: int) -> str:
@@ -711,14 +711,16 @@ _COMMON = frozenset(
     """.split()  # noqa: SIM905
 )
 _SHORTEST_STEM, _STEM = 4, 5
+_LONG = 1_000  # characters
 _MIN_STEMS = 3  # of a request that can be understood alone
 
 
 @lru_cache(maxsize=8)  # the open request is compared with each message
 def _stems(text: str) -> frozenset[str]:
     """Return the beginnings of the words that say what a text is about."""
-    if text.isascii():  # much is said again and again
-        words = _ASCII_WORD.findall(" ".join(said_once(text)))
+    if text.isascii():
+        # In a long text, much is said again and again.
+        words = _ASCII_WORD.findall(" ".join(said_once(text)) if len(text) > _LONG else text.lower())
         return frozenset({w[:_STEM] for w in {*words} - _COMMON})
     return frozenset(
         w[:_STEM] if w.isascii() else w

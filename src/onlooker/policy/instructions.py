@@ -400,13 +400,14 @@ _OWN_PLAN = regex(
     r"|i'(?!d like)\w+"
     r"|he|she|they|it|it's|my|his|her|their|things|life|everything)\b",
 )
-_REMEMBER = regex(
+_REMEMBER = Phrases(
     _LEAD + r"(?:(?:you )?(?:need|have) to |i(?:'d| would)? (?:want|like|need) you to |can you |could you )?"
     r"(?:(?:remember|don't forget|do not forget|never forget)(?:\s+(?:to\b(?! when)|that\b(?! (?:time"
     r"|day|one|night|trip|song|movie|guy|girl)\b))|[:,]\s)"
     r"|(?:keep|bear) in mind\b)",
+    "remember forget mind",
 )
-_NOT_AGAIN = regex(
+_NOT_AGAIN = Phrases(
     _LEAD + r"(?:(?:don't|do not|dont)(?: you)? ever\b|under no circumstances\b|at no time\b|no more [a-z]"
     r"|(?:don't|do not|dont|you (?:can|may|should) stop|stop|quit|no need to|you (?:don't|do not|no longer)"
     r" (?:have|need) to|you no longer (?:have|need) to)\b[^.]{2,300}\b(?:again|any ?more|ever|from now on)\b"
@@ -415,19 +416,23 @@ _NOT_AGAIN = regex(
     r"|you no longer (?:have|need) to\b"
     r"|no [a-z][^.?]{2,200}, ever[.!]*$|[a-z][^.?]{2,200} please, always[.!]*$"
     r"|(?:forget|ignore|drop) (?:what i said (?:about|on)|the rule|that rule|my (?:earlier )?instruction))",
+    """
+    ever circumstances time more again any anymore from stop quit avoid longer always forget ignore drop
+    """,
 )
 _CALL_ME = Phrases(
     _LEAD + r"(?:(?:you )?(?:can |should |must )?)(?:call|address) me (?!back|when|if|at|later|on"
     r"|tomorrow|crazy)|\brefer to me as\b",
     "call address refer",
 )
-_CONDITION_FIRST = regex(
+_CONDITION_FIRST = Phrases(
     _LEAD + r"(?:whenever|every time|each time|any ?time"
     r"|(?:when|if) i (?:ask|say|mention|tell|send|paste|give|report|write|use|type|request|talk|share)"
     r"|until i (?:say|tell|ask)|for (?:all|every|each|any)"
     r"|(?:every|each) (?:\w{1,6}day|day|morning|evening|night|week|month|quarter|year|release|sprint)"
     r"|in (?:the )?future|as a (?:general )?rule)\b[^.]{0,300}?,\s*(?:then |just |only |first "
     r"|also )?(?P<main>[a-z']+(?: [a-z']+)?)",
+    "whenever every each any anytime when if until all future rule",
 )
 _MAIN = frozenset({"please", "always", "never", "don't", "do", "you", "make", "dont"})
 _ASKED = regex(rf"\b{_ASKS_YOU}\b")
@@ -447,11 +452,11 @@ def _in_english(said: str, words: frozenset[str] | None) -> bool:
     if found and _is_imperative(found["word"]):
         return True
     lasting = _LASTING.may_be_in(words)
-    first = _FIRST_WORD.match(said)
+    first = None if asks or not (lasting or always) else _FIRST_WORD.match(said)
     verb_first = first is not None and first["word"] in _VERBS
-    if verb_first and not asks and (_LASTING.search(said, words) or (always and _ALWAYS_AFTER.search(said))):
+    if verb_first and (_LASTING.search(said, words) or (always and _ALWAYS_AFTER.search(said))):
         return True
-    if _REMEMBER.match(said) or _NOT_AGAIN.match(said) or _CALL_ME.search(said, words):
+    if any(phrases.search(said, words) for phrases in (_REMEMBER, _NOT_AGAIN, _CALL_ME)):
         return not asks or _MAY_ASK.match(said) is not None
     if lasting and (asked := _ASKED.search(said)) and _LASTING.pattern.search(said, asked.end()):
         return not _OWN_PLAN.match(said) or said[asked.start()] == "i"
@@ -459,7 +464,7 @@ def _in_english(said: str, words: frozenset[str] | None) -> bool:
         rest = now["rest"]
         before = _LEAD_ALONE.sub("", said[: now.start()], count=1)
         return not _OWN_PLAN.match(before or rest) and bool(rest.strip(" .!") or before)
-    if condition := _CONDITION_FIRST.match(said):
+    if condition := "," in said and _CONDITION_FIRST.search(said, words):
         main = condition["main"].split()
         return main[0] in _MAIN or main[0] in _VERBS or " ".join(main) in ("i want", "i'd like", "i expect")
     return False

@@ -171,14 +171,14 @@ _MIN_CJK = 8
 
 def has_cjk(text: str) -> bool:
     """Return whether any character is Han, kana or hangul."""
-    return not text.isascii() and CJK_CHARACTER.search(text) is not None
+    return not text.isascii() and max(text) >= CJK[0] and CJK_CHARACTER.search(text) is not None
 
 
 def is_cjk(text: str) -> bool:
     """Return whether at least a third of the letters are Han, kana or hangul."""
-    if text.isascii():
+    if text.isascii() or max(text) < CJK[0]:  # their pattern takes milliseconds to compile
         return False
-    letters = sum(1 for c in text if c.isalpha())
+    letters = sum(map(str.isalpha, text))
     return letters > 0 and 3 * len(CJK_CHARACTER.findall(text)) >= letters
 
 
@@ -457,8 +457,10 @@ def _scripts(text: str) -> dict[str, float]:
         return {"latin": float(latin)} if latin else {}
     # A text has few characters that differ, so each of them is looked up once.
     times = Counter("".join(_NOT_ASCII.findall(text)))
-    others = "".join(times)
-    found = {name: sum(times[c] for c in letters.findall(others)) for name, letters in _LETTERS.items()}
+    # Of many, all are accents and signs: the patterns of the other scripts take milliseconds to compile.
+    others = "".join(c for c in times if c >= "\u00c0" and not "\u2000" <= c <= "\u2bff")
+    letters = _LETTERS if max(others, default="") > "\u024f" else {"latin": _LETTERS["latin"]}
+    found = {name: sum(times[c] for c in those.findall(others)) for name, those in letters.items()}
     found["latin"] += latin
     return {name: number * _WEIGHT.get(name, 1.0) for name, number in found.items() if number}
 

@@ -183,7 +183,7 @@ class Rules:
     """The rules of one or more languages, or some of them.
 
     Most texts match none, and are skipped quickly: a text that a rule could match contains one of the words,
-    in small letters, and matches `hint`.
+    in small letters, and matches `hint`. Without words, the rules are of a script other than ours.
     """
 
     def __init__(self, words: str, *rules: tuple[str, Resolver], hint: str = "") -> None:
@@ -195,7 +195,7 @@ class Rules:
         """Find what the rules match in a text, which is also given in small letters."""
         # A list, since a generator takes twice as long.
         words = [word for word in self._words if word in small]
-        if not words or not self._hint.search(text):
+        if not words or (words == [""] and text.isascii()) or not self._hint.search(text):
             return
         for start, end in self._lines(text, small, words):
             for pattern, resolver in self._rules:

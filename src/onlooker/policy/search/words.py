@@ -40,6 +40,9 @@ _PARTS = regex(_PART)
 # is found in half the time.
 _ASCII_PARTS = regex(r"[A-Za-z0-9]++")
 _ASCII_RUN = regex(rf"[A-Za-z0-9]++(?:{_JOINT}[A-Za-z0-9]++)*")
+# Signs that people set and keyboards do not have, as others that part words alike. With them gone, most texts are
+# ASCII.
+_PLAIN_SIGNS = str.maketrans({"’": "'"} | dict.fromkeys("‘“”„‚«»‹›–—−·•→←×€£§°", " "))
 _SLASH = regex(r"[/\\]")
 _HUMPS = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _GROUPED = regex(r"[,'’\u202f\u00a0](?<=\d.)(?=\d{3}(?!\d))")
@@ -87,7 +90,7 @@ def _tokens(text: str, *, asking: bool) -> Iterable[str]:
     text = text[:MAX_CHARACTERS]
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
-        text = _GROUPED.sub("", text) if _GROUPED.search(text) else text
+        text = (_GROUPED.sub("", text) if _GROUPED.search(text) else text).translate(_PLAIN_SIGNS)
     # No token goes beyond a blank, most texts say what others have said, and one dash or quotation mark makes
     # no other word foreign.
     parts = text.split()
