@@ -73,6 +73,19 @@ async def test_a_commit_waits_for_the_disk(path: Path) -> None:
     assert (synced, mode) == (2, "wal")
 
 
+async def test_only_what_can_be_made_again_leaves_waiting_for_the_disk_to_the_next_commit(path: Path) -> None:
+    def synced(db: Database) -> int:
+        return cast("SqliteDatabase", db).connection.execute("PRAGMA synchronous").fetchone()[0]
+
+    async with opened(path) as store:
+        alone = await store.write(synced, synced=False)
+        after = await store.write(synced)
+        waiting = [store.write(synced, synced=n % 2 == 0) for n in range(20)]
+        together = await asyncio.gather(*waiting)
+    assert (alone, after) == (1, 2)
+    assert together[::2] == [2] * 10
+
+
 def test_a_file_that_is_no_database_is_left_alone(path: Path) -> None:
     path.write_text("Dear diary, this is not a database.\n" * 100)
     with pytest.raises(StoreError, match="not a database"):

@@ -40,8 +40,7 @@ _PARTS = regex(_PART)
 # is found in half the time.
 _ASCII_PARTS = regex(r"[A-Za-z0-9]++")
 _ASCII_RUN = regex(rf"[A-Za-z0-9]++(?:{_JOINT}[A-Za-z0-9]++)*")
-# Signs that people set and keyboards do not have, as others that part words alike. With them gone, most texts are
-# ASCII.
+# Signs that keyboards do not have, as others that part words alike. With them gone, most texts are ASCII.
 _PLAIN_SIGNS = str.maketrans({"’": "'"} | dict.fromkeys("‘“”„‚«»‹›–—−·•→←×€£§°", " "))
 _SLASH = regex(r"[/\\]")
 _HUMPS = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")

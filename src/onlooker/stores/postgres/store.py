@@ -83,7 +83,7 @@ class PostgresStore(Transactions):
             raise ClosedError(f"the store {self.address.shown} is not open")
         return self._threads
 
-    async def write(self, job: Job[T]) -> T:
+    async def write(self, job: Job[T], *, synced: bool = True) -> T:
         return await self._opened()[0].write(job)
 
     async def _write_once(self, job: Job[T]) -> T:

@@ -57,6 +57,19 @@ def writes(work: Callable[Concatenate[Database, P], T]) -> Method[P, T]:
     return method
 
 
+def repeatable(work: Callable[Concatenate[Database, P], T]) -> Method[P, T]:
+    """A method whose change may be lost if the machine loses power: it is then made again, or was soon over.
+
+    The next one that is durable makes it durable, too.
+    """
+
+    @wraps(work)
+    async def method(store: Transactions, *args: P.args, **options: P.kwargs) -> T:
+        return await store.write(lambda db: work(db, *args, **options), synced=False)
+
+    return method
+
+
 def deletes(work: Callable[Concatenate[Database, P], T]) -> Method[P, T]:
     """The same for one that deletes messages or notes, which must not stay in the cache."""
 
@@ -161,12 +174,12 @@ class Transactions(ABC):
     search = reads(indexes.search)
     search_around = reads(indexes.search_around)
     unindexed_anywhere = reads(indexes.unindexed_anywhere)
-    index = writes(indexes.index)
+    index = repeatable(indexes.index)
     without_vectors = reads(indexes.without_vectors)
     add_vectors = writes(indexes.add_vectors)
     coverage = reads(indexes.coverage)
     unlinked = reads(indexes.unlinked)
-    link = writes(indexes.link)
+    link = repeatable(indexes.link)
     edges = reads(indexes.edges)
     notes_by_id = reads(indexes.notes_by_id)
 
@@ -185,8 +198,8 @@ class Transactions(ABC):
 
     # -- background work
 
-    lease = writes(of_sessions.lease)
-    release = writes(of_sessions.release)
+    lease = repeatable(of_sessions.lease)
+    release = repeatable(of_sessions.release)
     due = reads(of_sessions.due)
     idle = reads(of_sessions.idle)
     open_sessions = reads(of_sessions.open_sessions)
@@ -238,8 +251,11 @@ class Transactions(ABC):
         """Close the store. Runs in a thread; does nothing if it is closed already."""
 
     @abstractmethod
-    async def write(self, job: Job[T]) -> T:
-        """Run a transaction and return its result once it is durable."""
+    async def write(self, job: Job[T], *, synced: bool = True) -> T:
+        """Run a transaction and return its result once it is durable.
+
+        Unless `synced`, a store may return it once it is committed.
+        """
 
     @abstractmethod
     async def _write_once(self, job: Job[T]) -> T:
@@ -289,6 +305,7 @@ class QueuedWork(Generic[W]):
     future: asyncio.Future[Any]
     loop: asyncio.AbstractEventLoop
     give_up_at: float  # by the monotonic clock, if it has to wait for a lock
+    synced: bool = True  # whether its caller waits until it is on disk
     result: Any = None
     error: Exception | None = None
 
@@ -303,10 +320,10 @@ class Inbox(Generic[W]):
         self._lock = Lock()  # nothing is queued after the end
         self._queue: SimpleQueue[QueuedWork[W] | None] = SimpleQueue()  # None is the end
 
-    async def do(self, work: W, give_up_at: float = math.inf) -> Any:
+    async def do(self, work: W, give_up_at: float = math.inf, *, synced: bool = True) -> Any:
         """Do the work and return its result. Cancelling the call does not stop it."""
         loop = asyncio.get_running_loop()
-        queued = QueuedWork(work, loop.create_future(), loop, give_up_at)
+        queued = QueuedWork(work, loop.create_future(), loop, give_up_at, synced)
         self.put(queued)
         return await queued.future
 

@@ -119,8 +119,8 @@ class SqliteStore(Transactions):
             raise ClosedError(f"the store {self.path} is not open")
         return self._threads
 
-    async def write(self, job: Job[T]) -> T:
-        return await self._opened()[0].run(job)
+    async def write(self, job: Job[T], *, synced: bool = True) -> T:
+        return await self._opened()[0].run(job, synced=synced)
 
     async def _write_once(self, job: Job[T]) -> T:
         return await self._opened()[0].run(job)
@@ -218,6 +218,7 @@ class WriterThread:
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self.commits = 0  # committed transactions: under load far fewer than jobs
+        self._synced = True
         self._connection = connection
         self._db = SqliteDatabase(connection)
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
@@ -230,9 +231,9 @@ class WriterThread:
         self._thread = Thread(target=self._run, name="onlooker-writer", daemon=True)
         self._thread.start()
 
-    async def run(self, job: Job[T]) -> T:
-        """The result of the job, once it is on disk."""
-        return await self._inbox.do(job, stop_waiting_at(WRITE_SECONDS))
+    async def run(self, job: Job[T], *, synced: bool = True) -> T:
+        """The result of the job, once it is on disk; unless `synced`, once other connections see it."""
+        return await self._inbox.do(job, stop_waiting_at(WRITE_SECONDS), synced=synced)
 
     def close(self) -> None:
         """Complete the queued jobs, then close the connection. Blocks; call it in a thread."""
@@ -285,6 +286,7 @@ class WriterThread:
         and without those that have waited long enough, which fail with nothing written."""
         while batch:
             try:
+                self._sync(any(queued.synced for queued in batch))
                 self._connection.execute("BEGIN IMMEDIATE")
                 break
             except errors() as error:
@@ -297,6 +299,12 @@ class WriterThread:
                 deliver(late)
                 batch = [queued for queued in batch if queued.give_up_at > now]
         return batch
+
+    def _sync(self, synced: bool) -> None:
+        """Have the next transaction wait for the disk, or leave that to the next one that does."""
+        if synced != self._synced:
+            self._connection.execute(f"PRAGMA synchronous = {'FULL' if synced else 'NORMAL'}")
+            self._synced = synced
 
     def _attempt(self, queued: _Queued, *, alone: bool) -> None:
         """Run one job, in a savepoint if there are others, so that an error undoes this job and no other."""
