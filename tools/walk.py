@@ -21,10 +21,10 @@ from onlooker.testing import ScriptedModel
 
 PACKAGE = Path(onlooker.__file__).parent
 TURNS = 60
-# The search index, the end of idle sessions, and telemetry: no reader of the way opens them.
+# The search index, items for other sessions, and telemetry: no reader of the way opens them.
 BESIDE = (
     "engine/indexing.py",
-    "engine/session_end.py",
+    "engine/item_maker.py",
     "policy/search",
     "stores/sql/indexes.py",
     "telemetry.py",

@@ -26,8 +26,8 @@ from onlooker.policy import pace
 from onlooker.ports import Clock, Store, Workers
 
 if TYPE_CHECKING:
+    from onlooker.engine.item_maker import ItemMaker
     from onlooker.engine.note_taker import Compaction, Compactor
-    from onlooker.engine.session_end import SessionEnd
 
 log = logging.getLogger("onlooker")
 
@@ -43,12 +43,12 @@ class Background:
     def __init__(
         self,
         workers: Workers,
-        session_end: SessionEnd,
+        item_maker: ItemMaker,
         compaction: Compaction,
         ready: Callable[[], Awaitable[None]],
     ) -> None:
         self._workers = workers
-        self._session_end = session_end
+        self._item_maker = item_maker
         self._compaction = compaction
         self._ready = ready
 
@@ -76,7 +76,7 @@ class Background:
         """End sessions without a message for that long, by default for the setting `idle_minutes`; return how
         many. This happens automatically unless `idle_minutes` is 0."""
         await self._ready()
-        return await self._session_end.end_idle(idle)
+        return await self._item_maker.end_idle(idle)
 
     def set_compactor(self, compactor: Compactor | None) -> None:
         """Set the function that removes noted messages from a session; None removes none. It gets the

@@ -24,12 +24,12 @@ from onlooker.engine.background import Background, Job, JobLease, JobLoop, Lease
 from onlooker.engine.events import Events
 from onlooker.engine.histories import Histories, Originals, Recent
 from onlooker.engine.indexing import GraphIndex, Index, VectorIndex
+from onlooker.engine.item_maker import ItemMaker
 from onlooker.engine.items import Items, ShownItems
 from onlooker.engine.note_taker import Compaction, Composer, NoteTaker
 from onlooker.engine.recall import QueryVectors, Search
 from onlooker.engine.recording import Budgets, Recorder
 from onlooker.engine.retention import SWEEPS, Retention
-from onlooker.engine.session_end import SessionEnd
 from onlooker.engine.writer import Writer
 from onlooker.policy.assemble import Counting, MemorySection, memory_section
 from onlooker.policy.layers import in_order
@@ -109,7 +109,7 @@ class Runtime:
             observer, settings, self.estimator, clock, self.emit, store.record_usage, extractors=extractors
         )
         reflector_writer = replace(observer_writer, model=reflector, extractors=None)
-        self.session_end = SessionEnd(
+        self.item_maker = ItemMaker(
             store,
             settings,
             clock,
@@ -120,7 +120,7 @@ class Runtime:
             asks_model=not free_reflector,
         )
         self.shown_items = ShownItems(
-            store, settings, self.estimator.text, clock, self.session_end.read_others
+            store, settings, self.estimator.text, clock, self.item_maker.read_others
         )
         self.note_taker = self._make_note_taker(observer_writer, reflector_writer)
         self.workers: Workers = (
@@ -139,7 +139,7 @@ class Runtime:
         self.journal = self._make_journal() if settings.journal else None
         self.files = self._make_notes_folder(not free_reflector) if settings.notes_folder else None
         self.retention = Retention(store, settings, clock, self.emit, self._remove_from_journal, self.ready)
-        self.background = Background(self.workers, self.session_end, self.compaction, self.ready)
+        self.background = Background(self.workers, self.item_maker, self.compaction, self.ready)
         self._loop = JobLoop(self._jobs())
         self._unsubscribe: list[Callable[[], None]] = []
         # Whether the store has a journal or notes in folders that this process has no setting for.
@@ -161,8 +161,8 @@ class Runtime:
             timing=self.timing,
             choose_items=self.shown_items.choose_replacement,
             before_shown=self._count_ahead,
-            on_noted=self.session_end.noted,
-            on_condensed=self.session_end.condensed,
+            on_noted=self.item_maker.on_noted,
+            on_condensed=self.item_maker.on_condensed,
         )
 
     def _make_recorder(self) -> Recorder:
@@ -212,7 +212,7 @@ class Runtime:
             ready=self.ready,
             new_id=new_id,
             forget_item=self.items.archive,
-            choose_items=self.session_end.choose_items,
+            choose_items=self.item_maker.choose_items,
             asks_model=asks_model,
             pause=self.timing.sweep_seconds,
         )
@@ -225,9 +225,9 @@ class Runtime:
         jobs = [Job("index", self.index.sweep, sweep)]
         if isinstance(self.workers, NoteTasks):
             jobs.append(Job("notes", self.workers.tick, sweep, first=sweep))
-        if self.session_end.is_automatic:
+        if self.item_maker.is_automatic:
             pause = min(MAX_PAUSE, max(sweep, self.settings.idle_minutes * 6))
-            jobs.append(Job("session end", self.session_end.end_idle, pause))
+            jobs.append(Job("session end", self.item_maker.end_idle, pause))
         if self.retention.is_wanted:
             jobs.append(Job("retention", self.retention.run, SWEEPS * sweep, at_least_once=True))
         # These two run when an event wakes them.
@@ -294,7 +294,7 @@ class Runtime:
         await self._loop.stop()
         await self.workers.stop(deadline)
         self.builtin.close()
-        await self.session_end.stop(stop_by - time.monotonic())
+        await self.item_maker.stop(stop_by - time.monotonic())
         await self.index.stop(stop_by - time.monotonic())
         if self.query_vectors:
             await self.query_vectors.stop()
@@ -309,7 +309,7 @@ class Runtime:
     def _on_append(self, session: SessionId, result: AppendResult) -> None:
         """Wake the session, if what was recorded made it due."""
         if self.settings.shares_items(session.owner):
-            self.session_end.mark_used(session)
+            self.item_maker.mark_used(session)
         if self.settings.enabled and is_due_now(result.progress, self.clock.now()):
             self.workers.wake(session)
 
@@ -378,7 +378,7 @@ class Runtime:
         """Clear cached state of a session."""
         self._histories.drop(session.sid)
         self.originals.drop(session.sid)
-        self.session_end.drop_cached(session)
+        self.item_maker.drop_cached(session)
         self._sections.pop(session.sid)
         self._prefixes.pop(session.sid)
 

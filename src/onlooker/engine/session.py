@@ -448,7 +448,7 @@ class Session:
         the session again."""
         await self.settle()
         async with self._runtime.leases.alone(self.id):
-            return await self._runtime.session_end.end(self.id)
+            return await self._runtime.item_maker.end(self.id)
 
     async def refresh_items(self) -> Sequence[Item]:
         """Choose again which of its owner's items this session shows, as a new session would. This changes

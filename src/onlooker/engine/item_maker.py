@@ -52,8 +52,8 @@ OTHERS_SECONDS = 1.0
 MAX_TRIES = 3
 
 
-class SessionEnd:
-    """Ends sessions, and makes items from them."""
+class ItemMaker:
+    """Makes items from sessions, and ends them."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class SessionEnd:
         mark = EndMark(progress.session, progress.ended, progress.last_seq, progress.revision)
         return await self._keep(progress.session, asked, mark, began)
 
-    async def noted(self, progress: Progress, messages: Sequence[Message]) -> None:
+    async def on_noted(self, progress: Progress, messages: Sequence[Message]) -> None:
         """Make items from messages that were just noted, so that they reach other sessions before this one
         ends. A failure is logged; the end of the session makes them then."""
         session = progress.session
@@ -200,7 +200,7 @@ class SessionEnd:
         messages = await self._store.messages(session, after=after, archived=True)
         await self._keep_some(progress, await self._pick(session, messages))
 
-    async def condensed(self, progress: Progress, notes: Sequence[Note]) -> None:
+    async def on_condensed(self, progress: Progress, notes: Sequence[Note]) -> None:
         """Ask the language model, if there is one, for items of notes that were just condensed: the
         reflection leaves out some of their content. A failure is logged."""
         session = progress.session
