@@ -226,6 +226,68 @@ async def test_a_host_that_blanks_old_tool_results_erases_nothing() -> None:
         assert results == [f"Parcel {n} lies in row {n * 7} of the hall in Bergen." for n in range(12)]
 
 
+@pytest.mark.parametrize("has_ids", [False, True])
+async def test_a_host_that_keeps_tool_calls_only_until_the_answer_takes_none_back(has_ids: bool) -> None:
+    said = list[str]()
+
+    def named(message: dict[str, Any]) -> dict[str, Any]:
+        said.append(message["content"] or "")
+        return message | ({"id": f"m{len(said)}"} if has_ids else {})
+
+    async with onlooker.open_memory(":memory:") as memory:
+        session, history = memory.session("a"), History()
+        for turn in range(4):
+            history.append(named(user(f"Where is parcel {turn}, please?")))
+            await session.prepare(history)
+            function = {"name": "look", "arguments": "{}"}
+            calls = [{"id": f"c{turn}{n}", "type": "function", "function": function} for n in range(2)]
+            work = [named({"role": "assistant", "content": None, "tool_calls": calls})]
+            for call in calls:
+                found = f"Sheet {call['id']} says hall {turn} in Bergen."
+                work.append(named({"role": "tool", "tool_call_id": call["id"], "content": found}))
+            await session.prepare([*history, *work])
+            history.append(named(assistant(f"It lies in hall {turn}.")))
+        await session.prepare([*history, named(user("Thank you."))])
+        assert await recorded(session) == said
+        assert not await session.history.taken_back()
+
+
+async def test_what_a_host_with_ids_sends_between_its_summary_and_what_is_known_was_said() -> None:
+    async with onlooker.open_memory(":memory:") as memory:
+        session = memory.session("a")
+        said = [f"Parcel {n} went to Bergen." for n in range(7)]
+        history = [(assistant if n % 2 else user)(text) | {"id": f"m{n}"} for n, text in enumerate(said)]
+        await session.prepare(history[:1])
+        await session.prepare(history[2:3])
+        await session.prepare([user("Summary: they spoke of parcels."), *history[1:5]])
+        # A summary with an id, as some frameworks give it.
+        await session.prepare([user("Summary: parcels went out.") | {"id": "s1"}, *history[4:]])
+        assert await recorded(session) == said
+
+
+async def test_an_opening_that_a_host_keeps_is_recorded_once_though_what_follows_is_short() -> None:
+    async with onlooker.open_memory(":memory:") as memory:
+        session = memory.session("a")
+        said = [user(PEANUTS), user("My order is 88-1431."), assistant("ok"), user("yes")]
+        await session.prepare(said)
+        said += [assistant("Your parcel is on its way."), user("When will it be in Bergen?")]
+        await session.prepare([said[0], *said[-4:]])
+        assert await recorded(session) == [m["content"] for m in said]
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+async def test_a_short_message_that_is_all_a_host_has_was_said_again(tmp_path: Path, reopened: bool) -> None:
+    memory = onlooker.open_memory(tmp_path / "a.db")
+    await memory.session("a").prepare([user(PEANUTS), assistant("Noted."), user("yes")])
+    if reopened:
+        await memory.close()
+        memory = onlooker.open_memory(tmp_path / "a.db")
+    context = await memory.session("a").prepare([user("yes")])  # the bot was restarted
+    assert context.openai()[-1] == user("yes")
+    assert await recorded(memory.session("a")) == [PEANUTS, "Noted.", "yes", "yes"]
+    await memory.close()
+
+
 async def test_the_same_history_twice_at_once_is_recorded_once() -> None:
     async with onlooker.open_memory(":memory:") as memory:
         session, history = memory.session("a"), History()

@@ -210,13 +210,12 @@ def _common(
     window = _window(history, recorded)
     is_certain = prefix >= CERTAIN_RUN or any(telling[:prefix])
     is_window = len(window) >= CERTAIN_RUN or any(telling[i] for i in window)
-    if is_window and (len(window) >= prefix or not is_certain):
-        # A host may keep the first message where it leaves out those after it.
+    anchors = () if is_window else _anchors(history, recorded, telling, prefix)
+    if window and not anchors and (len(window) >= prefix or not is_certain):
+        # A host may keep the first message in the place of what it leaves out.
         keeps_first = is_certain and prefix <= min(window) and prefix <= window[min(window)]
         return {i: i for i in range(prefix)} | window if keeps_first else window
     anchors = _anchors(history, recorded, telling, prefix)
-    if window and not anchors and (len(window) >= prefix or not is_certain):
-        return window
     found = {i: i for i in range(prefix)}
     anchors = anchors or _long_run(history, recorded, prefix)
     at = place = prefix  # what follows the last common message
@@ -455,7 +454,8 @@ class _Decision:
         if is_edit and not (self.comparison.by_id and not any(history[i].id for i in head)):
             # Nothing before it could prove an edit of the beginning, so both stay.
             return [*self._place_beginning(head, first - 1), *rest]
-        own = [n for n in range(called) if not (rest and self._has_own_id(history[new[n]]))]
+        # Only the first of several with ids may be a summary that has one.
+        own = [n for n in range(called) if not ((rest or n) and self._has_own_id(history[new[n]]))]
         self.preface = own[-1] + 1 if own else 0
         if self.preface == len(new) and self._answers_before(history[new[-1]], first):
             self.preface -= 1
@@ -492,7 +492,7 @@ class _Decision:
         history, recorded = self.comparison.history, self.comparison.recorded
         newest = self.same.get(len(history) - 1)
         if newest is None or not lacking:
-            return False
+            return newest is not None and self._is_alone()
         known = self.contents.get(recorded[newest].seq, history[-1])
         if not (is_telling(history[-1]) and is_telling(known)):
             return True
@@ -500,6 +500,13 @@ class _Decision:
             return False  # the same place in the record: only others spoke since
         answered = all(_is_answer(recorded[p]) for p in lacking)
         return not answered and (self.sent is None or recorded[newest].seq != self.sent.last)
+
+    def _is_alone(self) -> bool:
+        """Whether a short message is all that the history has, and the host sent more last time: it was
+        restarted then, and the user says again what was said last."""
+        history, recorded = self.comparison.history, self.comparison.recorded
+        sent_more = self.sent.first < self.sent.last if self.sent else len(recorded) > 1
+        return len(history) == 1 and sent_more and not self.comparison.by_id and not is_telling(history[0])
 
     def _follows_in_both(self, newest: int) -> bool:
         """Whether the newest message follows the same one in the history and in the record."""
@@ -605,7 +612,7 @@ class _Decision:
         """
         recorded = [self.comparison.recorded[p] for p in lacking]
         run = [i for i in range(gap.new.start) if i in self.same]
-        if not run:
+        if not run or self._is_work_alone(gap, lacking):
             return False
         # Where other messages have ids, one without is not the user's: it says that something was left out.
         if self.comparison.by_id and all(self.comparison.history[i].id for i in (*run, *gap.new)):
@@ -616,6 +623,17 @@ class _Decision:
             return False
         first, last = self.sent.first, self.sent.last
         return all(first <= r.seq <= last or (r.seq > last and _is_answer(r)) for r in recorded)
+
+    def _is_work_alone(self, gap: Gap, lacking: Sequence[int]) -> bool:
+        """Whether an answer stands in the place of calls with their results: many hosts have those in their
+        history only until the answer is there."""
+        if not gap.new or not lacking:
+            return False
+        answer = self.comparison.history[gap.new.start]
+        roles = [self.comparison.recorded[p].role for p in lacking]
+        each_has_results = ("assistant", "assistant") not in pairwise([*roles, "assistant"])
+        is_work = roles[0] == "assistant" and each_has_results and set(roles) == {"assistant", "tool"}
+        return is_work and answer.role == "assistant" and not answer.calls
 
     def _is_regenerated(self, gap: Gap, lacking: Sequence[int]) -> bool:
         """Whether the last answer was replaced by another one."""
