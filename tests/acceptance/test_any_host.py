@@ -53,6 +53,12 @@ def blanked(history: History, _: random.Random) -> History:
     ]
 
 
+def without_calls(history: History, _: random.Random) -> History:
+    """Calls and their results until there is an answer, as a host that keeps only what people see."""
+    is_open = history[-1]["role"] == "tool"
+    return history if is_open else [m for m in history if "tool_calls" not in m and m["role"] != "tool"]
+
+
 def head_and_tail(marker: str, head: int, tail: int) -> View:
     def view(history: History, _: random.Random) -> History:
         left_out = len(history) - head - tail
@@ -66,6 +72,8 @@ def head_and_tail(marker: str, head: int, tail: int) -> View:
 VIEWS: dict[str, View] = {
     "whole": lambda history, _: history,
     **{f"window of {n}": window(n) for n in range(1, 11)},
+    "calls until the answer": without_calls,
+    "first and last": head_and_tail("", 1, 4),
     "head and tail": head_and_tail("", 2, 6),
     "head, marker and tail": head_and_tail("Skipped {} messages.", 2, 6),
     "own summary": head_and_tail("Summary of the {} messages before.", 0, 4),
@@ -192,5 +200,10 @@ def test_whatever_a_host_does_all_that_was_said_is_in_the_record_or_in_a_marked_
             # be an earlier one.
             lost = Counter(text for text in lost if text not in SHORT or not known[text])
         assert lost == Counter(), (lost, host.views)
+        if not host.took_back and CHANGING.isdisjoint(host.views):
+            # Short messages may stand twice.
+            times = Counter(m.text for m in live if m.text in host.said and m.text not in SHORT)
+            twice = times - host.said
+            assert twice == Counter(), (twice, host.views)
 
     asyncio.run(run())

@@ -252,16 +252,17 @@ async def test_a_host_that_keeps_tool_calls_only_until_the_answer_takes_none_bac
         assert not await session.history.taken_back()
 
 
-async def test_what_a_host_with_ids_sends_between_its_summary_and_what_is_known_was_said() -> None:
+@pytest.mark.parametrize("role", ["system", "user"])
+async def test_what_a_host_with_ids_sends_between_its_summary_and_what_is_known_was_said(role: str) -> None:
     async with onlooker.open_memory(":memory:") as memory:
         session = memory.session("a")
         said = [f"Parcel {n} went to Bergen." for n in range(7)]
         history = [(assistant if n % 2 else user)(text) | {"id": f"m{n}"} for n, text in enumerate(said)]
         await session.prepare(history[:1])
         await session.prepare(history[2:3])
-        await session.prepare([user("Summary: they spoke of parcels."), *history[1:5]])
+        await session.prepare([{"role": role, "content": "Summary: they spoke of parcels."}, *history[1:5]])
         # A summary with an id, as some frameworks give it.
-        await session.prepare([user("Summary: parcels went out.") | {"id": "s1"}, *history[4:]])
+        await session.prepare([user("Here is a summary: parcels went out.") | {"id": "s1"}, *history[4:]])
         assert await recorded(session) == said
 
 
@@ -273,6 +274,17 @@ async def test_an_opening_that_a_host_keeps_is_recorded_once_though_what_follows
         said += [assistant("Your parcel is on its way."), user("When will it be in Bergen?")]
         await session.prepare([said[0], *said[-4:]])
         assert await recorded(session) == [m["content"] for m in said]
+
+
+async def test_an_opening_after_a_restart_is_recorded_once_too() -> None:
+    async with onlooker.open_memory(":memory:") as memory:
+        session = memory.session("a")
+        before = [user(PEANUTS), assistant("Noted."), user("What can I cook?")]
+        await session.prepare(before)
+        said = [(assistant if n % 2 else user)(f"Parcel {n} went to Bergen.") for n in range(7)]
+        for view in (said[:1], said[:3], said[2:5], [said[0], *said[3:]]):
+            await session.prepare(view)
+        assert await recorded(session) == [m["content"] for m in (*before, *said)]
 
 
 @pytest.mark.parametrize("reopened", [False, True])

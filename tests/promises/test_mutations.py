@@ -30,6 +30,7 @@ class Mutation:
 ALIGN = "tests/unit/policy/test_align.py"
 SEVERAL_THINGS = f"{ALIGN}::test_a_host_that_does_several_things_in_one_conversation_loses_nothing"
 EDITED_WINDOW = f"{ALIGN}::test_whatever_a_window_has_is_kept_though_its_first_message_is_edited"
+IN_MEMORY = "tests/contract/test_stores.py::TestSqliteStoreInMemory"
 ANY_HOST = "tests/acceptance/test_any_host.py"
 CONTENTS = "tests/acceptance/test_budget_as_counted.py"
 ANY_KIND = f"{CONTENTS}::test_no_prompt_exceeds_its_budget_whatever_the_messages_contain"
@@ -115,11 +116,23 @@ MUTATIONS = {
         "        called = len(new)\n        head, rest = new[:called]",
         ANY_HOST,
     ),
+    "calls are taken back once there is an answer": Mutation(
+        "policy/align.py",
+        '        return answer.role == "assistant" and not answer.calls',
+        "        return False",
+        ANY_HOST,
+    ),
+    "an opening that a host keeps is recorded again": Mutation(
+        "policy/align.py",
+        "        new = [i for i in new if history[i].digest not in known or",
+        "        new = [i for i in new if True or",
+        ANY_HOST,
+    ),
     "a short message that is said again is taken out of its branch": Mutation(
         "stores/sql/realignment.py",
         "        if not is_telling(message):\n            fits = [",
         "        if False:\n            fits = [",
-        ANY_HOST,
+        f"{IN_MEMORY}::test_a_short_message_that_is_said_elsewhere_is_not_the_one_that_was_taken_back",
     ),
     "thinking and reasoning are not counted": Mutation(
         "policy/tokens.py",

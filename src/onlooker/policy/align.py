@@ -454,8 +454,9 @@ class _Decision:
         if is_edit and not (self.comparison.by_id and not any(history[i].id for i in head)):
             # Nothing before it could prove an edit of the beginning, so both stay.
             return [*self._place_beginning(head, first - 1), *rest]
-        # Only the first of several with ids may be a summary that has one.
-        own = [n for n in range(called) if not ((rest or n) and self._has_own_id(history[new[n]]))]
+        # A summary may have an id as well, but comes first and says what it is.
+        says_so = bool(head) and not rest and _SUMMARY.search(history[head[0]].text[:MAX_MARKER])
+        own = [n for n, i in enumerate(head) if not self._has_own_id(history[i]) or (not n and says_so)]
         self.preface = own[-1] + 1 if own else 0
         if self.preface == len(new) and self._answers_before(history[new[-1]], first):
             self.preface -= 1
@@ -533,10 +534,10 @@ class _Decision:
         """An edited beginning comes after what it replaces. In a long record it comes at the end, since a
         host may put the time of day there, and everything after it would move with every call."""
         history, recorded = self.comparison.history, self.comparison.recorded
-        if len(recorded) <= SHORT_RECORD:
-            return [(after, history[i]) for i in new]
-        known = {r.digest for r in recorded}
-        return [(len(recorded) - 1, history[i]) for i in new if history[i].digest not in known]
+        is_short, known = len(recorded) <= SHORT_RECORD, {r.digest for r in recorded}
+        # What a host keeps of its beginning may stand anywhere in the record.
+        new = [i for i in new if history[i].digest not in known or (is_short and not is_telling(history[i]))]
+        return [(after if is_short else len(recorded) - 1, history[i]) for i in new]
 
     def _is_edit(self, new: Sequence[int], lacking: Sequence[int]) -> bool:
         """Whether each of these messages replaces one recorded message."""
@@ -554,7 +555,7 @@ class _Decision:
         """Find the messages that are recorded in another form. Those that lost content stay as recorded."""
         self.same = dict(self.comparison.found)
         history = self.comparison.history
-        for gap in self.comparison.gaps():
+        for gap in map(self._pair_beside_work, self.comparison.gaps()):
             free = list(gap.ends)
             if (p := self._known_marker(gap)) is not None:
                 self.same[gap.new[0]] = p
@@ -579,6 +580,18 @@ class _Decision:
                         break
         self.same = dict(sorted(self.same.items()))
         self.comparison = replace(self.comparison, found=self.same)
+
+    def _pair_beside_work(self, gap: Gap) -> Gap:
+        """Where a host left calls and results out behind a common message, short ones count as well. Returns
+        the rest of the gap."""
+        i, p = gap.new.start, gap.lacking.start
+        while i and i in gap.new and (at := self._after_work(p)) in gap.lacking:
+            message, known = self.comparison.history[i], self.comparison.recorded[at]
+            if message.digest != known.digest or _has_other_id(message, known):
+                break
+            self.same[i] = at
+            i, p = i + 1, at + 1
+        return Gap(range(i, gap.new.stop), range(p, gap.lacking.stop))
 
     def _relation(self, i: int, p: int) -> Relation:
         message, known = self.comparison.history[i], self.comparison.recorded[p]
@@ -627,13 +640,17 @@ class _Decision:
     def _is_work_alone(self, gap: Gap, lacking: Sequence[int]) -> bool:
         """Whether an answer stands in the place of calls with their results: many hosts have those in their
         history only until the answer is there."""
-        if not gap.new or not lacking:
+        if not gap.new or not lacking or self._after_work(lacking[0]) <= lacking[-1]:
             return False
         answer = self.comparison.history[gap.new.start]
-        roles = [self.comparison.recorded[p].role for p in lacking]
-        each_has_results = ("assistant", "assistant") not in pairwise([*roles, "assistant"])
-        is_work = roles[0] == "assistant" and each_has_results and set(roles) == {"assistant", "tool"}
-        return is_work and answer.role == "assistant" and not answer.calls
+        return answer.role == "assistant" and not answer.calls
+
+    def _after_work(self, p: int) -> int:
+        """The position behind calls with their results, if those stand here."""
+        recorded, end = self.comparison.recorded, len(self.comparison.recorded)
+        while p + 1 < end and (recorded[p].role, recorded[p + 1].role) == ("assistant", "tool"):
+            p = next((n for n in range(p + 2, end) if recorded[n].role != "tool"), end)
+        return p
 
     def _is_regenerated(self, gap: Gap, lacking: Sequence[int]) -> bool:
         """Whether the last answer was replaced by another one."""
@@ -689,6 +706,12 @@ _BLANK = regex(
 )
 # What a host writes instead of messages that it left out: "Skipped 12 messages."
 _LEFT_OUT = regex(r"(?=\D{0,60}\d)(?=.{0,80}\bmessages?\b)[^\n]{1,100}", re.IGNORECASE)
+# And how summaries begin that hosts write of what they leave out.
+_SUMMARY = regex(
+    r"summar|so far\b|to date\b|previous|earlier|continued|compacted|résumé|resumen|riassunto|zusammenfassung"
+    r"|摘要|总结|總結|概要|要約|まとめ|요약",
+    re.IGNORECASE,
+)
 _BRACKETS = ("[", "(", "<", "{")
 _MARKS = (*_BRACKETS, "…", "...", "—", "--", "【", "（")
 _NUMBER = regex(r"\d{1,9}(?:[.,]\d{3}){0,3}")
@@ -717,7 +740,8 @@ def relate(message: Message, known: Message) -> Relation:
     ours, theirs = " ".join(message.text.split()), " ".join(known.text.split())
     if message.answers and ours and _is_blank(theirs) and not _is_blank(ours):
         return "fuller"
-    if message.answers and fewer and (len(ours) < len(theirs) or _BLANK.fullmatch(ours)):
+    is_blanked = _BLANK.fullmatch(ours) or not any(map(str.isalnum, ours))
+    if message.answers and fewer and (len(ours) < len(theirs) or is_blanked):
         return "lost"  # a result that was blanked or shortened: its call says which one it is
     if fewer and _lost(ours, theirs):
         return "lost"

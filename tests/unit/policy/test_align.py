@@ -475,12 +475,13 @@ def test_a_message_that_only_lost_content_is_the_same(ours: str, theirs: str, re
     assert relate(Message("user", ours), Message("user", theirs)) == relation
 
 
-def test_a_tool_result_that_was_blanked_is_the_same() -> None:
+@pytest.mark.parametrize("text", ["88-1431 is in Oslo, in row 7", "7"])
+def test_a_tool_result_that_was_blanked_is_the_same(text: str) -> None:
     call = Message("assistant", "", calls=(ToolCall("c1", "look"),))
-    result = Message("tool", "88-1431 is in Oslo, in row 7", answers="c1")
+    result = Message("tool", text, answers="c1")
     record = [Message("user", "where is parcel 88-1431?"), call, result, Message("assistant", "In Oslo.")]
-    for text in ("[cleared]", "[Old tool result content cleared to save room]", ""):
-        blanked = [*record[:2], replace(result, text=text), record[3], Message("user", "thanks a lot")]
+    for blank in ("[cleared]", "[Old tool result content cleared to save room]", "…", ""):
+        blanked = [*record[:2], replace(result, text=blank), record[3], Message("user", "thanks a lot")]
         found = align(blanked, record, SentRange(1, 3, opening=1))
         assert (found.keep, found.follow, found.retired) == (4, (blanked[-1],), ())
 
