@@ -124,8 +124,8 @@ MUTATIONS = {
     ),
     "an opening that a host keeps is recorded again": Mutation(
         "policy/align.py",
-        "        new = [i for i in new if history[i].digest not in known or",
-        "        new = [i for i in new if True or",
+        "    if 1 in window and 0 not in window and telling[0] and",
+        "    if False and",
         ANY_HOST,
     ),
     "a short message that is said again is taken out of its branch": Mutation(

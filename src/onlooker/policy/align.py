@@ -208,14 +208,17 @@ def _common(
     if prefix == len(recorded) or prefix == len(history):
         return {i: i for i in range(prefix)}
     window = _window(history, recorded)
+    if 1 in window and 0 not in window and telling[0] and history[0] in recorded[: window[1]]:
+        # A host may keep the first message in the place of what it leaves out.
+        window = {0: recorded.index(history[0])} | window
     is_certain = prefix >= CERTAIN_RUN or any(telling[:prefix])
     is_window = len(window) >= CERTAIN_RUN or any(telling[i] for i in window)
-    anchors = () if is_window else _anchors(history, recorded, telling, prefix)
-    if window and not anchors and (len(window) >= prefix or not is_certain):
-        # A host may keep the first message in the place of what it leaves out.
-        keeps_first = is_certain and prefix <= min(window) and prefix <= window[min(window)]
-        return {i: i for i in range(prefix)} | window if keeps_first else window
+    fits = bool(window) and (len(window) >= prefix or not is_certain)
+    if fits and is_window:
+        return window
     anchors = _anchors(history, recorded, telling, prefix)
+    if fits and not anchors:
+        return window
     found = {i: i for i in range(prefix)}
     anchors = anchors or _long_run(history, recorded, prefix)
     at = place = prefix  # what follows the last common message
@@ -503,8 +506,7 @@ class _Decision:
         return not answered and (self.sent is None or recorded[newest].seq != self.sent.last)
 
     def _is_alone(self) -> bool:
-        """Whether a short message is all that the history has, and the host sent more last time: it was
-        restarted then, and the user says again what was said last."""
+        """Whether a short message is all that a host sends that sent more last time: it was restarted."""
         history, recorded = self.comparison.history, self.comparison.recorded
         sent_more = self.sent.first < self.sent.last if self.sent else len(recorded) > 1
         return len(history) == 1 and sent_more and not self.comparison.by_id and not is_telling(history[0])
@@ -534,10 +536,10 @@ class _Decision:
         """An edited beginning comes after what it replaces. In a long record it comes at the end, since a
         host may put the time of day there, and everything after it would move with every call."""
         history, recorded = self.comparison.history, self.comparison.recorded
-        is_short, known = len(recorded) <= SHORT_RECORD, {r.digest for r in recorded}
-        # What a host keeps of its beginning may stand anywhere in the record.
-        new = [i for i in new if history[i].digest not in known or (is_short and not is_telling(history[i]))]
-        return [(after if is_short else len(recorded) - 1, history[i]) for i in new]
+        if len(recorded) <= SHORT_RECORD:
+            return [(after, history[i]) for i in new]
+        known = {r.digest for r in recorded}
+        return [(len(recorded) - 1, history[i]) for i in new if history[i].digest not in known]
 
     def _is_edit(self, new: Sequence[int], lacking: Sequence[int]) -> bool:
         """Whether each of these messages replaces one recorded message."""
@@ -582,8 +584,7 @@ class _Decision:
         self.comparison = replace(self.comparison, found=self.same)
 
     def _pair_beside_work(self, gap: Gap) -> Gap:
-        """Where a host left calls and results out behind a common message, short ones count as well. Returns
-        the rest of the gap."""
+        """The rest of a gap, once short messages behind calls that the host left out are paired."""
         i, p = gap.new.start, gap.lacking.start
         while i and i in gap.new and (at := self._after_work(p)) in gap.lacking:
             message, known = self.comparison.history[i], self.comparison.recorded[at]
@@ -728,8 +729,8 @@ def relate(message: Message, known: Message) -> Relation:
         return "other"
     if [c.id for c in message.calls] != [c.id for c in known.calls]:
         return "other"
-    if message.calls:
-        return "lost"  # the ids of its calls say which one it is
+    if message.calls:  # their ids say which one it is
+        return "fuller" if message.text != known.text and _lost(known.text, message.text) else "lost"
     fewer = set(message.attachments) <= set(known.attachments)
     if _decorates(known.text.strip(), message.text.strip()) and fewer:
         return "lost"

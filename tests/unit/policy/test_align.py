@@ -486,6 +486,17 @@ def test_a_tool_result_that_was_blanked_is_the_same(text: str) -> None:
         assert (found.keep, found.follow, found.retired) == (4, (blanked[-1],), ())
 
 
+@pytest.mark.parametrize("first", ["", "I look for parcel 88-1431 in the…"])
+def test_what_is_said_beside_calls_is_recorded_though_it_was_seen_without_at_first(first: str) -> None:
+    call = Message("assistant", first, calls=(ToolCall("c1", "look"),))
+    rest = [Message("tool", "In Oslo.", answers="c1"), Message("assistant", "It is in Oslo.")]
+    record = [Message("user", "where is parcel 88-1431?"), call, *rest]
+    whole = replace(call, text="I look for parcel 88-1431 in the list of Bergen.")
+    history = [record[0], whole, *rest, Message("user", "thanks a lot")]
+    assert outcome(align(history, record, SentRange(1, 3)), record) == [m.text for m in history]
+    assert outcome(align([record[0], call, *history[2:]], history[:4]), history[:4])[1] == whole.text
+
+
 def test_a_message_that_grows_replaces_its_beginning() -> None:
     record = talk("tell me a story, please", "Once upon a time there was")
     grown = replace(record[1], text="Once upon a time there was a bear.")
