@@ -393,7 +393,13 @@ class Recorder:
             found = compare(unread.messages, await self._store.digests(session))
         unclear = found.unclear
         texts = await self._store.around(session, unclear, 0) if unclear else ()
-        return decide(found, {m.seq: m for m in texts}, sent, rewind)
+        contents = {m.seq: m for m in texts}
+        decided = decide(found, contents, sent, rewind)
+        if decided.is_doubtful:
+            retired = {r.id for r in await self._store.retired(session)}
+            if not any(m.id in retired for m in unread.messages):
+                return decide(found, contents, sent, "never")
+        return decided
 
     async def _is_apart(self, session: SessionId, found: Comparison) -> bool:
         """Whether the history does not begin with the record's first message, which some hosts keep when they

@@ -63,7 +63,7 @@ class Alignment:
     what comes after message `keep` from now on: new messages, and the seqs of recorded ones that stay.
     `retired` are the seqs of those that do not. `newest` is the seq that the history's newest message will
     have, or None if it will be the last of the record: others may have spoken since. From seq `sent_from` on,
-    the history has every message of the record.
+    the history has every message of the record. `is_doubtful` says to keep all, unless a branch returns.
     """
 
     preface: int
@@ -72,6 +72,7 @@ class Alignment:
     retired: tuple[int, ...] = ()
     newest: int | None = None
     sent_from: int = 1
+    is_doubtful: bool = False
 
     @property
     def only_new(self) -> tuple[Message, ...] | None:
@@ -353,14 +354,14 @@ class _Decision:
     sent: SentRange | None
     rewind: Rewind
     preface: int = 0
+    is_doubtful: bool = False
     retired: list[int] = field(default_factory=list[int])  # positions in the record
     # Every message of the history that is recorded, with its position, and those of them that have more.
     same: dict[int, int] = field(default_factory=dict[int, int])
     fuller: dict[int, int] = field(default_factory=dict[int, int])
 
     def alignment(self) -> Alignment:
-        """The record from now on is its messages in order, without the retired ones, with the new ones where
-        the history has them."""
+        """The record from now on: without the retired messages, the new ones where the history has them."""
         recorded = self.comparison.recorded
         self._pair()
         placed: dict[int, list[Message]] = {}  # new messages, by the position that they follow
@@ -394,6 +395,7 @@ class _Decision:
             tuple(recorded[p].seq for p in sorted(gone)),
             seq if seq != last + len(follow) else None,
             self._sent_from(changed),
+            self.is_doubtful,
         )
 
     def _with_call(self, changed: int, placed: Mapping[int, Sequence[Message]]) -> int:
@@ -482,8 +484,7 @@ class _Decision:
         return not ident or _is_generated(ident)
 
     def _known_marker(self, gap: Gap) -> int | None:
-        """Whether the record has the host's line about messages that it left out, with another number: the
-        line is not recorded again."""
+        """Where the record has what a host says in the place of others, with another number of them."""
         if not self._is_left_out(gap):
             return None
         marker = self.comparison.history[gap.new.start]
@@ -491,8 +492,7 @@ class _Decision:
         return next((p for p, message in known if message and marks_alike(marker, message)), None)
 
     def _is_said_again(self, lacking: Sequence[int]) -> bool:
-        """Whether a history that ends before the record does is a restart, rather than the last call made
-        again: a short message may be said any number of times."""
+        """Whether a history that ends before the record does begins anew, and is not the last call again."""
         history, recorded = self.comparison.history, self.comparison.recorded
         newest = self.same.get(len(history) - 1)
         if newest is None or not lacking:
@@ -630,6 +630,8 @@ class _Decision:
             return False
         # Where other messages have ids, one without is not the user's: it says that something was left out.
         if self.comparison.by_id and all(self.comparison.history[i].id for i in (*run, *gap.new)):
+            # So does a host that keeps its first messages and its last, all of which are new.
+            self.is_doubtful = len(run) < 4 and len(lacking) > SHORT_BRANCH and len(gap.new) > 2
             return True
         if self._is_regenerated(gap, lacking):
             return True
@@ -725,20 +727,18 @@ MIN_SHARE, MIN_LENGTH = 0.3, 24
 def relate(message: Message, known: Message) -> Relation:
     """How a message relates to a recorded one: the same, but it lost content or only spaces; the same with
     more content; or another message."""
-    if message.role != known.role or message.answers != known.answers:
-        return "other"
-    if [c.id for c in message.calls] != [c.id for c in known.calls]:
+    one, other = ((m.role, m.answers, *(c.id for c in m.calls)) for m in (message, known))
+    if one != other:
         return "other"
     if message.calls:  # their ids say which one it is
         return "fuller" if message.text != known.text and _lost(known.text, message.text) else "lost"
     fewer = set(message.attachments) <= set(known.attachments)
+    more = set(known.attachments) <= set(message.attachments)
     if _decorates(known.text.strip(), message.text.strip()) and fewer:
         return "lost"
-    if _decorates(message.text.strip(), known.text.strip()) and set(known.attachments) <= set(
-        message.attachments
-    ):
+    if _decorates(message.text.strip(), known.text.strip()) and more:
         return "fuller"
-    ours, theirs = " ".join(message.text.split()), " ".join(known.text.split())
+    ours, theirs = (" ".join(m.text.split()) for m in (message, known))
     if message.answers and ours and _is_blank(theirs) and not _is_blank(ours):
         return "fuller"
     is_blanked = _BLANK.fullmatch(ours) or not any(map(str.isalnum, ours))
@@ -746,7 +746,7 @@ def relate(message: Message, known: Message) -> Relation:
         return "lost"  # a result that was blanked or shortened: its call says which one it is
     if fewer and _lost(ours, theirs):
         return "lost"
-    if set(known.attachments) <= set(message.attachments) and _contains(ours, theirs):
+    if more and _contains(ours, theirs):
         return "fuller"
     return "other"
 
