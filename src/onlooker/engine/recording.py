@@ -396,8 +396,9 @@ class Recorder:
         contents = {m.seq: m for m in texts}
         decided = decide(found, contents, sent, rewind)
         if decided.is_doubtful:
-            retired = {r.id for r in await self._store.retired(session)}
-            if not any(m.id in retired for m in unread.messages):
+            retired = await self._store.retired(session)
+            known = {r.id for r in retired} | {r.digest for r in retired}
+            if not any(m.id in known or (is_telling(m) and m.digest in known) for m in unread.messages):
                 return decide(found, contents, sent, "never")
         return decided
 

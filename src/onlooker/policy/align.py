@@ -616,7 +616,10 @@ class _Decision:
         # In the middle, a host may have left out anything to save room, and may say so.
         says_so = any(_LEFT_OUT.fullmatch(self.comparison.history[i].text.strip()) for i in new)
         is_edit = is_last or (self._is_edit(new, lacking) and not says_so)
-        return is_edit and self.is_proven(gap, lacking)
+        is_proven = is_edit and self.is_proven(gap, lacking)
+        # A host may as well keep its beginning, and what is new since its last call.
+        self.is_doubtful |= is_proven and is_last and len(gap.new) > 2
+        return is_proven
 
     def is_proven(self, gap: Gap, lacking: Sequence[int]) -> bool:
         """Whether the host dropped these messages on purpose.
@@ -630,8 +633,6 @@ class _Decision:
             return False
         # Where other messages have ids, one without is not the user's: it says that something was left out.
         if self.comparison.by_id and all(self.comparison.history[i].id for i in (*run, *gap.new)):
-            # So does a host that keeps its first messages and its last, all of which are new.
-            self.is_doubtful = len(run) < 4 and len(lacking) > SHORT_BRANCH and len(gap.new) > 2
             return True
         if self._is_regenerated(gap, lacking):
             return True
