@@ -305,6 +305,13 @@ async def test_an_opening_after_a_restart_is_recorded_once_too() -> None:
         assert await recorded(session) == [m["content"] for m in (*before, *said)]
 
 
+async def test_a_short_message_under_another_id_of_the_host_was_said_again() -> None:
+    async with onlooker.open_memory(":memory:") as memory:
+        for ident in ("m1", "m1", "m2"):
+            await memory.session("a").prepare([user("hi") | {"id": ident}])
+        assert [m.id for m in await memory.session("a").messages()] == ["m1", "m2"]
+
+
 @pytest.mark.parametrize("reopened", [False, True])
 async def test_a_short_message_that_is_all_a_host_has_was_said_again(tmp_path: Path, reopened: bool) -> None:
     memory = onlooker.open_memory(tmp_path / "a.db")

@@ -40,7 +40,16 @@ from onlooker.engine.histories import (
     UnreadPart,
     read_on,
 )
-from onlooker.policy.align import Alignment, Comparison, Rewind, SentRange, compare, decide, is_telling
+from onlooker.policy.align import (
+    Alignment,
+    Comparison,
+    Rewind,
+    SentRange,
+    compare,
+    decide,
+    has_other_id,
+    is_telling,
+)
 from onlooker.policy.assemble import limits_beside_items
 from onlooker.policy.intake import intake_all
 from onlooker.policy.pace import in_thread_if_many
@@ -308,6 +317,10 @@ class Recorder:
             # A window that looks as it did last time: short messages may have been said again.
             window = read_on(history, None, at=now, tz=tz).messages
             new = () if any(map(is_telling, window)) else window
+        if new == () and state and len(state.messages) == len(unread.messages) == 1:
+            # The same word under another id of the host was said again.
+            short = (m for m in unread.messages if not is_telling(m))
+            new = tuple(m for m in short if has_other_id(m, state.messages[0]))
         if new is not None:
             done = await self._continue(request, state or State(progress), unread, new)
             if done is not None:

@@ -157,13 +157,13 @@ def compare(
     ours, theirs = _keys(history, digests, recorded, by_id=by_id)
     telling = [isinstance(k, tuple) or is_telling(m) for k, m in zip(ours, history, strict=True)]
     found = _common(ours, theirs, telling, whole=whole)
-    others = any(_has_other_id(history[i], recorded[p]) for i, p in found.items())
+    others = any(has_other_id(history[i], recorded[p]) for i, p in found.items())
     if others and (found.keys() == {len(history) - 1} or not any(telling[i] for i in found)):
         found = {}  # the same words, said again
     return Comparison(history, recorded, found, by_id, whole)
 
 
-def _has_other_id(message: Message, recorded: MessageDigest) -> bool:
+def has_other_id(message: Message, recorded: Message | MessageDigest) -> bool:
     ours = message.id and not _is_generated(message.id)
     return bool(ours) and not _is_generated(recorded.id) and message.id != recorded.id
 
@@ -588,7 +588,7 @@ class _Decision:
         i, p = gap.new.start, gap.lacking.start
         while i and i in gap.new and (at := self._after_work(p)) in gap.lacking:
             message, known = self.comparison.history[i], self.comparison.recorded[at]
-            if message.digest != known.digest or _has_other_id(message, known):
+            if message.digest != known.digest or has_other_id(message, known):
                 break
             self.same[i] = at
             i, p = i + 1, at + 1
@@ -596,7 +596,7 @@ class _Decision:
 
     def _relation(self, i: int, p: int) -> Relation:
         message, known = self.comparison.history[i], self.comparison.recorded[p]
-        if self.comparison.by_id and _has_other_id(message, known):
+        if self.comparison.by_id and has_other_id(message, known):
             return "other"
         if message.digest == known.digest:
             # A short message counts next to a common one. Elsewhere it was probably said again.
@@ -629,7 +629,7 @@ class _Decision:
         """
         recorded = [self.comparison.recorded[p] for p in lacking]
         run = [i for i in range(gap.new.start) if i in self.same]
-        if not run or self._is_work_alone(gap, lacking):
+        if not run or self._is_answered(gap, lacking):
             return False
         # Where other messages have ids, one without is not the user's: it says that something was left out.
         if self.comparison.by_id and all(self.comparison.history[i].id for i in (*run, *gap.new)):
@@ -641,13 +641,12 @@ class _Decision:
         first, last = self.sent.first, self.sent.last
         return all(first <= r.seq <= last or (r.seq > last and _is_answer(r)) for r in recorded)
 
-    def _is_work_alone(self, gap: Gap, lacking: Sequence[int]) -> bool:
-        """Whether an answer stands in the place of calls with their results: many hosts have those in their
-        history only until the answer is there."""
-        if not gap.new or not lacking or self._after_work(lacking[0]) <= lacking[-1]:
-            return False
-        answer = self.comparison.history[gap.new.start]
-        return answer.role == "assistant" and not answer.calls
+    def _is_answered(self, gap: Gap, lacking: Sequence[int]) -> bool:
+        """Whether an answer comes where the record ends with calls and results: many hosts have those in
+        their history only until then."""
+        ends = [self.comparison.recorded[p].role for p in (*lacking[:1], *lacking[-1:])]
+        new = [self.comparison.history[i] for i in gap.new[:1]]
+        return ends == ["assistant", "tool"] and any(m.role == "assistant" and not m.calls for m in new)
 
     def _after_work(self, p: int) -> int:
         """The position behind calls with their results, if those stand here."""
