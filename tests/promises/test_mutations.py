@@ -122,6 +122,12 @@ MUTATIONS = {
         "        return False",
         ANY_HOST,
     ),
+    "a beginning with only new messages behind it is taken for a branch": Mutation(
+        "engine/recording.py",
+        "        if decided.is_doubtful:",
+        "        if False:",
+        ANY_HOST,
+    ),
     "an opening that a host keeps is recorded again": Mutation(
         "policy/align.py",
         "    if 1 in window and 0 not in window and telling[0] and",

@@ -317,10 +317,10 @@ class Recorder:
             # A window that looks as it did last time: short messages may have been said again.
             window = read_on(history, None, at=now, tz=tz).messages
             new = () if any(map(is_telling, window)) else window
-        if new == () and state and len(state.messages) == len(unread.messages) == 1:
+        if new == () and state and progress.last_seq == len(unread.messages) == 1:
             # The same word under another id of the host was said again.
             short = (m for m in unread.messages if not is_telling(m))
-            new = tuple(m for m in short if has_other_id(m, state.messages[0]))
+            new = tuple(m for m in short if any(has_other_id(m, known) for known in state.messages))
         if new is not None:
             done = await self._continue(request, state or State(progress), unread, new)
             if done is not None:

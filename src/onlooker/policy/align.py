@@ -626,6 +626,7 @@ class _Decision:
 
         It has ids of its own, or there is a common beginning with an answer in it, and what is dropped was
         sent last or is the answer to that. An answer alone may go: nothing that the user said goes with it.
+        Calls stay where their answer comes: many hosts have them in their history only until then.
         """
         recorded = [self.comparison.recorded[p] for p in lacking]
         run = [i for i in range(gap.new.start) if i in self.same]
@@ -642,8 +643,7 @@ class _Decision:
         return all(first <= r.seq <= last or (r.seq > last and _is_answer(r)) for r in recorded)
 
     def _is_answered(self, gap: Gap, lacking: Sequence[int]) -> bool:
-        """Whether an answer comes where the record ends with calls and results: many hosts have those in
-        their history only until then."""
+        """Whether an answer comes where the record ends with calls and results."""
         ends = [self.comparison.recorded[p].role for p in (*lacking[:1], *lacking[-1:])]
         new = [self.comparison.history[i] for i in gap.new[:1]]
         return ends == ["assistant", "tool"] and any(m.role == "assistant" and not m.calls for m in new)
@@ -730,15 +730,15 @@ def relate(message: Message, known: Message) -> Relation:
     one, other = ((m.role, m.answers, *(c.id for c in m.calls)) for m in (message, known))
     if one != other:
         return "other"
+    ours, theirs = (" ".join(m.text.split()) for m in (message, known))
     if message.calls:  # their ids say which one it is
-        return "fuller" if message.text != known.text and _lost(known.text, message.text) else "lost"
+        return "fuller" if ours != theirs and _lost(theirs, ours) else "lost"
     fewer = set(message.attachments) <= set(known.attachments)
     more = set(known.attachments) <= set(message.attachments)
     if _decorates(known.text.strip(), message.text.strip()) and fewer:
         return "lost"
     if _decorates(message.text.strip(), known.text.strip()) and more:
         return "fuller"
-    ours, theirs = (" ".join(m.text.split()) for m in (message, known))
     if message.answers and ours and _is_blank(theirs) and not _is_blank(ours):
         return "fuller"
     is_blanked = _BLANK.fullmatch(ours) or not any(map(str.isalnum, ours))
