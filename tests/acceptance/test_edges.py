@@ -21,8 +21,8 @@ from onlooker.domain.events import StepFailed
 from onlooker.domain.messages import Message
 from onlooker.errors import MessageError, SettingsError, StoreError
 from onlooker.policy.settings import Settings, Timing
-from onlooker.ports import Reply
-from onlooker.testing import FaultyModel, FrozenClock
+from onlooker.ports import Reply, Request
+from onlooker.testing import FaultyModel, FrozenClock, ScriptedModel
 
 pytestmark = pytest.mark.anyio
 
@@ -247,6 +247,22 @@ async def test_a_model_that_answers_with_no_reply_is_a_model_that_failed(answer:
         await session.record(onlooker.user("More for closing to do."))
     assert set(threading.enumerate()) <= threads | _pool_threads()
     assert _open_files(tmp_path) == files
+
+
+@pytest.mark.parametrize("swallowed", [1, 3])
+async def test_closing_does_not_wait_for_a_model_that_swallows_its_cancellation(swallowed: int) -> None:
+    class Deaf(ScriptedModel):
+        async def write(self, request: Request) -> Reply:
+            for _ in range(swallowed):
+                with suppress(asyncio.CancelledError):
+                    await asyncio.sleep(3600)
+            return await super().write(request)
+
+    memory = onlooker.open_memory(":memory:", model=Deaf(), budget=1000, timing=Timing(stop_deadline=0.1))
+    for n in range(20):
+        await memory.session("a").record(onlooker.user(f"Parcel {n} went to Bergen. " * 20))
+    async with asyncio.timeout(60):
+        await memory.close()
 
 
 async def test_a_task_that_is_cancelled_while_a_model_writes_stays_cancelled() -> None:

@@ -34,6 +34,8 @@ log = logging.getLogger("onlooker")
 # How long closing waits for the first run of a job that must run at least once, and the minimum time for
 # final runs.
 STOP_SECONDS = 1.0
+# A model may swallow a cancellation, but seldom this many.
+MAX_CANCELS = 5
 
 
 class Background:
@@ -248,9 +250,16 @@ class NoteTasks:
         if not running:
             return True
         _, late = await asyncio.wait(running, timeout=deadline)
-        for task in late:
-            task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
+        left = late
+        for _ in range(MAX_CANCELS if late else 0):
+            for task in left:
+                task.cancel()
+            done, left = await asyncio.wait(left, timeout=STOP_SECONDS)
+            await asyncio.gather(*done, return_exceptions=True)
+            if not left:
+                break
+        if left:
+            log.warning("%d calls of a model cannot be stopped and are left to themselves", len(left))
         return not late
 
     async def _run(self, session: SessionId) -> None:
