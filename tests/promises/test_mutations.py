@@ -31,6 +31,7 @@ ALIGN = "tests/unit/policy/test_align.py"
 SEVERAL_THINGS = f"{ALIGN}::test_a_host_that_does_several_things_in_one_conversation_loses_nothing"
 EDITED_WINDOW = f"{ALIGN}::test_whatever_a_window_has_is_kept_though_its_first_message_is_edited"
 IN_MEMORY = "tests/contract/test_stores.py::TestSqliteStoreInMemory"
+HOSTS = "tests/acceptance/test_hosts.py"
 ANY_HOST = "tests/acceptance/test_any_host.py"
 CONTENTS = "tests/acceptance/test_budget_as_counted.py"
 ANY_KIND = f"{CONTENTS}::test_no_prompt_exceeds_its_budget_whatever_the_messages_contain"
@@ -100,8 +101,8 @@ MUTATIONS = {
     ),
     "what a host leaves out in the middle is taken back": Mutation(
         "policy/align.py",
-        "        return is_edit and self.is_proven(gap, lacking)",
-        "        return True",
+        "        is_proven = is_edit and self.is_proven(gap, lacking)",
+        "        is_proven = True",
         SEVERAL_THINGS,
     ),
     "an edited beginning of a window is taken for a summary": Mutation(
@@ -118,15 +119,15 @@ MUTATIONS = {
     ),
     "calls are taken back once there is an answer": Mutation(
         "policy/align.py",
-        '        return answer.role == "assistant" and not answer.calls',
-        "        return False",
+        '        return ends == ["assistant", "tool"] and',
+        "        return False and",
         ANY_HOST,
     ),
     "a beginning with only new messages behind it is taken for a branch": Mutation(
         "engine/recording.py",
         "        if decided.is_doubtful:",
         "        if False:",
-        ANY_HOST,
+        f"{HOSTS}::test_a_host_that_keeps_its_beginning_and_only_what_is_new_takes_nothing_back",
     ),
     "an opening that a host keeps is recorded again": Mutation(
         "policy/align.py",
