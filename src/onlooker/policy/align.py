@@ -210,7 +210,7 @@ def _common(
         return {i: i for i in range(prefix)}
     window = _window(history, recorded)
     if 1 in window and 0 not in window and telling[0] and history[0] in recorded[: window[1]]:
-        # A host may keep the first message in the place of what it leaves out.
+        # A host may keep the first message where it leaves out those after it.
         window = {0: recorded.index(history[0])} | window
     is_certain = prefix >= CERTAIN_RUN or any(telling[:prefix])
     is_window = len(window) >= CERTAIN_RUN or any(telling[i] for i in window)
@@ -484,7 +484,7 @@ class _Decision:
         return not ident or _is_generated(ident)
 
     def _known_marker(self, gap: Gap) -> int | None:
-        """Where the record has what a host says in the place of others, with another number of them."""
+        """Where the record has the host's line about messages that it left out, with another number."""
         if not self._is_left_out(gap):
             return None
         marker = self.comparison.history[gap.new.start]
