@@ -167,8 +167,8 @@ MUTATIONS = {
     ),
     "words that nobody knows count as known": Mutation(
         "policy/tokens.py",
-        "    unknown = list(filterfalse(is_common, pieces))",
-        "    unknown = list[bytes]()",
+        "    unknown = sum(map(_weights.__getitem__, rest), 0j)",
+        "    unknown = complex(0.967 * len(rest))",
         ANY_KIND,
     ),
     "a year that no calendar can hold is believed": Mutation(
