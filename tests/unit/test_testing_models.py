@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import onlooker.testing
@@ -152,6 +152,8 @@ WORDS = st.text(max_size=60) | st.sampled_from(
     st.integers(1, 400),
     st.booleans(),
 )
+@example(["aaaa" * 50, "aaaa" * 50], "prose", 1, False)
+@example(["1\x1b0"], "lines", 1, True)
 def test_the_default_note_is_accepted_whatever_was_said(
     texts: list[str], format: Any, target: int, ids: bool
 ) -> None:

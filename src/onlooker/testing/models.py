@@ -16,7 +16,7 @@ from onlooker.domain.errors import ModelError
 from onlooker.domain.messages import Message
 from onlooker.domain.notes import Note, NoteFormat
 from onlooker.policy.reply import Line, NoteText, read
-from onlooker.policy.reply.judge import SMALL_NOTE
+from onlooker.policy.reply.judge import SMALL_NOTE, says_nothing_of
 from onlooker.policy.search.words import telling_tokens, tokens
 from onlooker.policy.text import wrong_language
 from onlooker.policy.tokens import estimate
@@ -250,7 +250,8 @@ def good_note(request: Request) -> str:
     text = ""  # the last candidate, which is as short as possible, if none fits
     for text in _observations(request) if isinstance(request, ObserveRequest) else _reflections(request):
         own_words = "\n".join(line for line in text.splitlines() if "CRITICAL" not in line)
-        if estimate(text) <= limit and not wrong_language(own_words, source):
+        says_nothing = says_nothing_of(read(text, format=request.format), source)
+        if estimate(text) <= limit and not says_nothing and not wrong_language(own_words, source):
             break
     return text
 
@@ -269,7 +270,7 @@ def _observations(request: ObserveRequest) -> Iterator[str]:
         yield _note(
             [(_day(m), f"{m.role} {_label(m)}: {_excerpt(_said(m), words)}") for m in messages], request
         )
-    yield _note([(_day(m), f"{_label(m)} {_excerpt(_said(m), 1)}") for m in messages], request)
+    yield _note([(_day(m), f"{_label(m)}: {_excerpt(_said(m), 1)}") for m in messages], request)
     first, last = messages[0], messages[-1]
     # No words at all, since one message may be in another language than the others.
     yield _note([(_day(first), f"{_label(first)}–{_label(last)}.")], request)
@@ -301,7 +302,7 @@ def _day(message: Message) -> date | None:
 
 
 def _said(message: Message) -> str:
-    calls = [f"called {call.name} {call.arguments}" for call in message.calls]
+    calls = [f"{call.name} {call.arguments}" for call in message.calls]
     return "\n".join([message.body, *calls]).strip()
 
 
@@ -316,7 +317,7 @@ def _excerpt(text: str, words: int) -> str:
 
 def _shown(word: str) -> str:
     """Return the word, or "" for symbols. A long word is left out or cut."""
-    if 2 * sum(c.isalnum() for c in word[:14]) <= len(word[:14]):
+    if 2 * sum(c.isalnum() for c in word[:14]) <= len(word[:14]) or not word.isprintable():
         return ""
     # Cut before the first number or name, since half of one is another.
     return word if len(word) <= 14 else re.split("[!-~]", word[:14])[0]
