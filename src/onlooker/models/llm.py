@@ -373,12 +373,13 @@ def notes_so_far(notes: Sequence[Note], messages: Sequence[Message], most: int) 
     common = Counter(chain.from_iterable(words))
     # A word that is in every line, such as the user's name, is not a topic.
     shared = [sum([1 / common[word] for word in found]) for found in words]
-    topical = sorted((i for i, score in enumerate(shared) if score), key=lambda i: (-shared[i], -i))
+    topical = [i for score, i in sorted(zip(shared, range(len(lines)), strict=True), reverse=True) if score]
     weighty = [i for i in range(len(lines) - 1, -1, -1) if lines[i].is_weighty]
     chosen: set[int] = set()
     days: set[str] = set()
     used = 0
     newest = range(len(lines) - 1, -1, -1) if most > 2 * _MIN_NOTES else ()
+    shortest = min(line.tokens for line in lines)
     for order, limit in (
         (weighty[:1], most),
         (topical, max(_TOPICAL * most, _MIN_NOTES)),
@@ -386,6 +387,8 @@ def notes_so_far(notes: Sequence[Note], messages: Sequence[Message], most: int) 
         (newest, most),
     ):
         for i in order:
+            if used + shortest > limit:
+                break
             if i in chosen:
                 continue
             day, cost = lines[i].day, lines[i].tokens

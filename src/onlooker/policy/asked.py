@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from onlooker.domain.frozen import frozen
@@ -73,10 +73,15 @@ class Asked:
 
 def gather(notes: Iterable[str]) -> Asked:
     """Return what holds after these notes, oldest first."""
+    return _gathered(tuple(chain.from_iterable(map(asked_lines, notes))))
+
+
+@lru_cache(maxsize=64)  # a turn asks this of the same notes several times
+def _gathered(lines: Sequence[str]) -> Asked:
     standing: list[str] = []
     request: str | None = None
     follow_up = ""
-    for line in (line for text in notes for line in asked_lines(text)):
+    for line in lines:
         if line.startswith(STANDING):
             standing = _superseded(standing, line.removeprefix(STANDING))
         elif line.startswith(OPEN_REQUEST):
@@ -91,16 +96,21 @@ def gather(notes: Iterable[str]) -> Asked:
 _LINES = regex(rf"(?:(?:{STANDING}|{OPEN_REQUEST}|{FOLLOW_UP})[^\n]*(?:\n|$))+")
 
 
-def asked_lines(note: str) -> list[str]:
+def asked_lines(note: str) -> Sequence[str]:
     """Return the lines of a note that say what was asked for."""
-    found = _LINES.match(note)
-    return found[0].splitlines() if found else []
+    return _parted(note)[0]
 
 
 def without_asked(note: str) -> str:
     """Return the other lines of a note."""
+    rest = _parted(note)[1]
+    return rest if len(rest) < len(note) else note
+
+
+@lru_cache(maxsize=128)  # a turn asks this of each note that it shows, several times
+def _parted(note: str) -> tuple[Sequence[str], str]:
     found = _LINES.match(note)
-    return note[found.end() :] if found else note
+    return (found[0].splitlines(), note[found.end() :]) if found else ((), note)
 
 
 _SPOKEN = regex(r"(?:\[\d\d:\d\d\] )?(?:(?:CRITICAL|IMPORTANT|NOTE) )?[^:\n]{1,60}: ([^\n]+)")
@@ -110,7 +120,7 @@ _MIN_REPEATED = 4  # words: a shorter line may stand in another by chance
 def without_repeated(note: str, shown: str) -> str:
     """Return a note without the lines whose words are all in a text that is shown beside it, and without
     headings of which no line is left."""
-    bare = _bare(shown)
+    bare = _bare_of_shown(shown)
     lines = note.splitlines()
     said = _said_in_lines(note)
     kept = [line for line, words in zip(lines, said, strict=True) if words is None or words not in bare]
@@ -121,6 +131,11 @@ def without_repeated(note: str, shown: str) -> str:
         for line, below in pairwise((*kept, "## "))
         if not (line.startswith("## ") and below.startswith("## "))
     )
+
+
+@lru_cache(maxsize=4)  # each note is compared with the same text
+def _bare_of_shown(shown: str) -> str:
+    return _bare(shown)
 
 
 @lru_cache(maxsize=64)  # each note is compared again whenever the memory section changes

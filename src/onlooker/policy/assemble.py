@@ -21,7 +21,6 @@ from onlooker.domain.messages import Message, newest_group, tokens_of
 from onlooker.domain.notes import Note, State
 from onlooker.policy.asked import (
     Asked,
-    asked_lines,
     gather,
     said_in,
     shown_lines,
@@ -255,7 +254,8 @@ def _items_text(state: State, limits: Limits, count: Callable[[str], int]) -> st
 def limits_beside_items(limits: Limits, state: State, count: Callable[[str], int]) -> Limits:
     """Adjust `reflect_at` so that notes are condensed while they still fit beside the session's items and
     what the user asked for. The lines of a note that say what was asked for are not shown in their place."""
-    unshown = sum(n.tokens - count(without_asked(n.text)) for n in state.active if asked_lines(n.text))
+    rests = [(note, without_asked(note.text)) for note in state.active]
+    unshown = sum([note.tokens - count(rest) for note, rest in rests if rest is not note.text])
     if not state.items and not unshown:
         return limits
     beside = count(_items_text(state, limits, count)) + count(_now(state, limits, count)[0])
