@@ -86,6 +86,19 @@ async def test_only_what_can_be_made_again_leaves_waiting_for_the_disk_to_the_ne
     assert together[::2] == [2] * 10
 
 
+async def test_an_index_that_grows_message_by_message_stays_in_few_parts(path: Path) -> None:
+    def parts(db: sqlite3.Connection) -> int:
+        return db.execute("SELECT COUNT(DISTINCT segid) FROM search_idx").fetchone()[0]
+
+    most = 0
+    async with opened(path) as store:
+        for n in range(60):
+            await record(store, said(f"m{n}"))
+            await store.index(ANA)
+            most = max(most, await on_writer(store, parts))
+    assert most <= 10  # 15 without joining them
+
+
 def test_a_file_that_is_no_database_is_left_alone(path: Path) -> None:
     path.write_text("Dear diary, this is not a database.\n" * 100)
     with pytest.raises(StoreError, match="not a database"):

@@ -60,6 +60,9 @@ class Database(ABC):
     def lock_owner(self, owner: str) -> None:  # noqa: B027
         """The same for the items of an owner."""
 
+    def tidy_index(self) -> None:  # noqa: B027
+        """Join a few of the parts that the index of texts is written in. A search looks into each of them."""
+
     def value(self, name: str, /, **values: Any) -> Any:
         """The first column of the first row."""
         return self.run(name, **values).fetchone()[0]

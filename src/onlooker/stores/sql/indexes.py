@@ -102,6 +102,7 @@ def index(db: Database, session: SessionId, *, limit: int = 500) -> int:
     if read or notes or not notes_done or done < last_seq:
         reached = read[-1][0] if len(read) >= limit else last_seq
         db.run("set_indexed", sid=sid, seq=reached, notes_indexed=int(len(retired) < limit))
+        db.tidy_index()
     return len(read) + len(notes) + len(retired)
 
 

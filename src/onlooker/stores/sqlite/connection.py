@@ -65,6 +65,9 @@ class SqliteDatabase(Database):
     def run_many(self, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
         self.connection.executemany(self._statements[name], rows)
 
+    def tidy_index(self) -> None:
+        self.run("tidy_index")
+
 
 # ------------------------------------------------------------------------------------ errors
 

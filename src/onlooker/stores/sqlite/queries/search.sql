@@ -30,6 +30,11 @@ SELECT :kind, :owner, :sid, json_extract(value, '$[0]'), json_extract(value, '$[
     json_extract(value, '$[2]'), :scope, json_extract(value, '$[3]')
 FROM json_each(:texts);
 
+-- name: tidy_index
+-- Each transaction adds a part to the index. FTS5 joins them by itself after 64 pages, or once there are 16, and until
+-- then a search takes three times as long. So many pages of four or more that are alike are joined at once.
+INSERT INTO search (search, rank) VALUES ('merge', 16);
+
 -- name: holders
 -- For each term, the newest texts that hold it, as JSON: the limit, which bounds the cost of a very common word,
 -- or a few more. All texts of an owner share the scope: for a rare term FTS5 would go through all of them. So the
