@@ -76,7 +76,7 @@ _FACTORY = _Factory()
 
 
 def _init(made: Any) -> Any:
-    """An `__init__` like that of `dataclass`: made in a third of the time, it sets the fields in half of it."""
+    """An `__init__` like that of `dataclass`: made in a third of the time, it sets fields in half of it."""
     names: dict[str, Any] = {"_factory": _FACTORY}
     given, keywords, body = list[str](), list[str](), list[str]()
     for f in fields(made):

@@ -510,6 +510,7 @@ _OPENING, _SECOND = r"\b(?P<opening>between|from)\s+", rf"(?P<joint>\s+and\s+|{_
 _MONTH_FIRST = regex(
     rf"{_OPENING}{_MONTH}\s+{_DAY}{_SECOND}\b(?!\s+{_MONTH.replace('?P<month>', '?:')})", re.I
 )
+_DIGIT = regex(r"\d")
 _MONTH_LAST = regex(rf"{_OPENING}{_DAY}{_SECOND}(?:st|nd|rd|th)?\s+{_MONTH}", re.I)
 
 
@@ -519,10 +520,13 @@ def days_in(text: str, now: datetime) -> Iterator[tuple[str, str]]:
     A date without a year is the latest such date that has passed. The first date of a period has the year of
     the last.
     """
-    text = _MONTH_FIRST.sub(r"\g<opening> \g<month> \g<day>\g<joint>\g<month> \g<other>", text)
-    text = said = _MONTH_LAST.sub(r"\g<opening> \g<day> \g<month>\g<joint>\g<other> \g<month>", text)
+    has_digit = _DIGIT.search(text) is not None  # as each of these patterns has
+    if has_digit:
+        text = _MONTH_FIRST.sub(r"\g<opening> \g<month> \g<day>\g<joint>\g<month> \g<other>", text)
+        text = _MONTH_LAST.sub(r"\g<opening> \g<day> \g<month>\g<joint>\g<other> \g<month>", text)
+    said = text
     dates: list[tuple[int, int, dict[str, str | None]]] = []
-    for pattern in _PATTERNS:
+    for pattern in _PATTERNS if has_digit else ():
         for found in pattern.finditer(text):
             dates.append((found.start(), found.end(), found.groupdict()))
             text = text[: found.start()] + " " * len(found[0]) + text[found.end() :]
