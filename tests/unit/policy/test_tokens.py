@@ -31,6 +31,7 @@ from onlooker.policy.tokens import (
     caching,
     estimate,
     estimator,
+    fits,
     tiktoken_estimator,
 )
 
@@ -239,6 +240,30 @@ def test_nothing_is_no_tokens_and_anything_is_at_least_one() -> None:
 def test_any_text_has_a_bounded_count(text: str) -> None:
     # No tokenizer makes more tokens than a text has bytes.
     assert bool(text) <= estimate(text) <= 4 * len(text)
+
+
+# What weighs little: rows of one sign, blanks, escapes, known words; and what weighs much.
+LIGHT_AND_HEAVY = (
+    "-" * 64,
+    " " * 64,
+    "\\n",
+    "\n",
+    "a ",
+    "the ",
+    "order, ",
+    "XQZ",
+    "é",
+    "定",
+    "9",
+    "_x",
+    "\t",
+)
+
+
+@given(st.lists(st.sampled_from(LIGHT_AND_HEAVY) | st.text(max_size=5), max_size=40), st.integers(0, 60))
+def test_a_text_fits_if_its_count_does(parts: list[str], limit: int) -> None:
+    for text in ("".join(parts), "".join(parts) * 30):
+        assert fits(text, limit) == (estimate(text) <= limit)
 
 
 @given(st.text(), st.text())
