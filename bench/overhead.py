@@ -62,7 +62,7 @@ LIMITS = {
     "growth": 1.8,
     "histories": 2.8,
     "at once": 750.0,
-    "note": 24.0,
+    "note": 22.0,
     "import": 0.5,
     "use": 3.6,
     "hook": 150.0,
