@@ -107,7 +107,7 @@ def without_asked(note: str) -> str:
     return rest if len(rest) < len(note) else note
 
 
-@lru_cache(maxsize=128)  # a turn asks this of each note that it shows, several times
+@lru_cache(maxsize=64)  # a turn asks this of each note that it shows, several times
 def _parted(note: str) -> tuple[Sequence[str], str]:
     found = _LINES.match(note)
     return (found[0].splitlines(), note[found.end() :]) if found else ((), note)

@@ -441,7 +441,7 @@ class _CommonIn(dict[str, tuple[str, ...]]):
         return found
 
 
-_MOST_KEPT, _LONGEST_KEPT = 4_096, 32
+_MOST_KEPT, _LONGEST_KEPT = 2_048, 32
 _common_in = _CommonIn((word, (word,)) for word in _LANGUAGES_OF)
 
 

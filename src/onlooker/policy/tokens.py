@@ -95,7 +95,7 @@ class _Weights(dict[bytes, complex]):
         return found
 
 
-_MOST_KEPT, _LONGEST_KEPT = 8_192, 32
+_MOST_KEPT, _LONGEST_KEPT = 4_096, 32
 _weights = _Weights()
 
 
