@@ -36,7 +36,7 @@ from onlooker.policy.instructions import (
     tagged,
 )
 from onlooker.policy.pace import give_way
-from onlooker.policy.references import PRONOUN, SOMEBODY, points_back
+from onlooker.policy.references import PRONOUN, SOMEBODY, greets, points_back
 from onlooker.policy.reply.note_text import FOLLOW_UP, OPEN_REQUEST, STANDING, clean
 from onlooker.policy.secrets import mask
 from onlooker.policy.text import CJK, Phrases, is_cjk, plain_words, regex, said_once, sentences
@@ -49,6 +49,7 @@ STANDING_TOKENS = 500  # of all of them together
 _MAX_REQUEST = 60
 _MAX_FOLLOW_UP = 50
 _MIN_CONTEXT = 15
+_MAX_NO_CONTEXT = 5  # characters
 
 
 @frozen
@@ -500,6 +501,8 @@ def _meant(text: str, before: Message | None) -> str:
     words = said[-1] if said else ""
     if len(said) > 1 and points_back(words):
         words = f"{said[-2]} {words}"
+    if len(words) <= _MAX_NO_CONTEXT:  # "And?"
+        return ""
     words = " ".join(words.translate(_NO_QUOTES_IN_QUOTES).split())
     room = _MAX_REQUEST - estimate(text)
     return f" ({before.speaker}: “{_fitted(words, room)}”)" if words and room >= _MIN_CONTEXT else ""
@@ -593,6 +596,8 @@ _WONDERS = regex(
     rf"(?![^？?]*[かのは何誰吗呢么谁哪几怎뭐왜]|どこ|いつ)[{CJK}]{{1,4}}[？?]$",
     re.I,
 )
+# A number or an id, or a name within a sentence.
+_EXACT = regex(r"\d|[a-z,] (?!I\b)[A-Z][a-z]+ [A-Z]")
 # "If I need anything, I'll reach out.": nothing is needed now.
 _LATER = regex(r"\b(?:if|when|once) (?:i|we) (?:ever )?need (?:anything|something|any|more)\b[^.?!]*[.!]?$")
 # What one person advises another to do.
@@ -656,7 +661,8 @@ def _quote(said: Said, *, with_opening: bool) -> _Quote | None:
 
 
 def _is_question(text: str) -> bool:
-    return bool(ASKS_QUESTION.search(text) and _WORD.search(text) and not _WONDERS.match(text))
+    asks = bool(ASKS_QUESTION.search(text) and _WORD.search(text))
+    return asks and not (_WONDERS.match(text) or greets(text))
 
 
 def _end_of(sentence: str, tokens: int) -> str:
@@ -697,7 +703,9 @@ def _is_trifle(text: str) -> bool:
 
 def _only_confirms(text: str) -> bool:
     one_word = len(text.split()) == 1 and not is_cjk(text)
-    return one_word or (len(text) <= _MAX_TRIFLE and _CONFIRMS.match(fold(text)) is not None)
+    # "Let's proceed with moving it to HAT266" says with what.
+    may_confirm = len(text) <= _MAX_TRIFLE and not _EXACT.search(text)
+    return one_word or (may_confirm and _CONFIRMS.match(fold(text)) is not None)
 
 
 def _says_little(sentence: str) -> bool:

@@ -16,6 +16,17 @@ _CANDIDATE = regex(
     r"\b(?!M[rs]s?\b|Dr\b)[A-Z][a-z]+"
     r"|\b(?!(?i:thanks)\b)\w{3,}(?<!i)(?<!s)s\b|[\"“`]|\b(?:someone|everyone|people|anyone)\b"
 )
+# People and pets, by what they are to someone.
+_PEOPLE = (
+    r"son|daughter|wife|husband|brother|sister|friend|colleague|boss|aunt|uncle|cousin|niece"
+    r"|nephew|mom|mum|dad|mother|father"
+    r"|grandma|grandmother|grandpa|grandfather|partner|girlfriend|boyfriend|gf|bf|fiancée?|neighbou?r"
+    r"|teacher|coach|mentor"
+    r"|roommate|manager|teammate|buddy|doctor|vet|guy|man|woman|girl|boy|kid|baby|someone|somebody"
+    r"|person|dog|puppy|pup|cat"
+    r"|kitten|pet|grandson|granddaughter|parent|child|student|instructor|trainer|therapist|counsell?or|nurse"
+    r"|client|customer|author|artist|singer|player|writer|actor|stranger|veteran|lawyer|driver|guest|host"
+)
 SOMEBODY = regex(
     # A name, but not that of a place, a month or a title, nor a pronoun that someone writes like one.
     r"(?<!^)(?<![.!?] )(?<!\b[Ii]n )(?<!\bat )(?<!\bfrom )(?<!moved to )(?<!went to )"
@@ -26,14 +37,7 @@ SOMEBODY = regex(
     r"[A-Z][a-z]+(?<!ing)(?<!ly)(?= (?:[a-z]{3,}ed|sold|met|ran|paid|took|made|left|lost|bought|brought|found"
     r"|gave|knew|wrote|won|kept|sent|spent|drove|flew|broke|began|chose|ate|fell|held|led|read|saw|spoke|taught"
     r"|(?:like|love|want|need|think|know|live|work|play|plan|hate)s?|says|goes|does|will|would|can|could)\b)"
-    r"|\b(?:son|daughter|wife|husband|brother|sister|friend|colleague|boss|aunt|uncle|cousin|niece"
-    r"|nephew|mom|mum|dad|mother|father"
-    r"|grandma|grandmother|grandpa|grandfather|partner|girlfriend|boyfriend|gf|bf|fiancée?|neighbou?r"
-    r"|teacher|coach|mentor"
-    r"|roommate|manager|teammate|buddy|doctor|vet|guy|man|woman|girl|boy|kid|baby|someone|somebody"
-    r"|person|dog|puppy|pup|cat"
-    r"|kitten|pet|grandson|granddaughter|parent|child|student|instructor|trainer|therapist|counsell?or|nurse"
-    r"|client|customer|author|artist|singer|player|writer|actor|stranger|veteran|lawyer|driver|guest|host"
+    rf"|\b(?:{_PEOPLE}"
     r"|kids|friends|puppies|dogs|cats)\b|[妈爸父母弟哥姐妹妻姉姑叔舅姨]|儿子|女儿|老婆|老公|丈夫|朋友|同事|医生|老师|邻居|孩子"
     r"|さん|くん|ちゃん|友達|同僚|上司|엄마|아빠|친구|동생|누나|형|언니|오빠"
 )
@@ -46,6 +50,10 @@ _NO_TIME = (
     r"(?!(?:years?|months?|weeks?|weekend|days?|morning|afternoon|evening|night|summer|winter|spring|fall|autumn"
     r"|time|point|moment|stage|rate|age|way|kind|sort|type|is|was|and|or|but|i|we|you)\b)"
 )
+_VERBS_OF_ONE = (
+    r"make|made|buy|bought|get|got|need|want|try|tried|take|took|use|used|find|found|see|saw"
+    r"|have|had|book|order"
+)
 PRONOUN = regex(
     # Each begins with a letter. Looking for that first saves most of the time.
     r"\b(?=[a-z])(?:"
@@ -55,7 +63,9 @@ PRONOUN = regex(
     r"|(?<!\bin )(?<!\bout )(?<!\bis )(?<!\bare )(?<!\bwas )(?<!\bwere )"
     r"\bthere\b(?!'|,? (?:is|are|was|were|has|have|will|would|might|may|can"
     r"|could|should|must|seems?|used|isn't|aren't|wasn't|weren't)\b))"
-    r"|(?P<action>\b(?:do|does|did|doing|done) (?:the same|so|likewise)\b(?! \w+ing\b))"
+    r"|(?P<action>\b(?:do|does|did|doing|done) (?:the same|so|likewise)\b(?! \w+ing\b)"
+    # "You can use the card instead."
+    r"|\binstead(?=\s*(?:[.,;!?]|$)))"
     r"|(?P<pointer>(?:^|(?<=[.!?] ))(?:(?:that|those)(?:'s|'ll|'d)?\b|here(?:'s| is| are)\b(?![^.!?]*:))"
     r"|\b(?:does|did|do|would|will|could|can|should|has|have) (?:this|that|these|those)\b"
     rf"|(?:^|(?<=[.!?] ))(?:this|these|that) {_NO_TIME}\w+"
@@ -68,10 +78,17 @@ PRONOUN = regex(
     # "We're brainstorming some to help people."
     r"|\b(?:some|any|several|plenty) (?=to \w)"
     r"|\b(?:this|that|these|those) (?:pic|picture|photo|shot|image|view)s?\b"
-    rf"|\b(?:for|of|in|on|with|to|about|[a-z]{{3,}}ing) (?:this|that|these"
-    rf"|those) {_NO_TIME}\w+|\b(?:from|at|by|after|during) (?:that|those) {_NO_TIME}\w+"
+    # "I should try making one or buy one."
+    rf"|\b(?:{_VERBS_OF_ONE}|[a-z]{{3,}}ing) one(?! (?:of|thing|day|time|more|last|another|\w+ing)\b)"
+    rf"|\b(?:this|these) {_NO_TIME}\w+"
+    r"|\b(?:for|of|in|into|on|with|to|about|from|at|by|after|during|[a-z]{3,}ing)"
+    rf" (?:that|those) {_NO_TIME}\w+"
     r"|^(?:me|same|you|us) (?:too|neither|here"
-    r"|as well)\b|^(?:both|neither|either)\b(?! of)|\byou (?:two|both)\b"
+    r"|as well)\b|^(?:(?:since|as|because|if) )?(?:both|neither|either)\b(?! of)|\byou (?:two|both)\b"
+    # "Three of the five have so far.", "Two so far, both for Saturday.": of what, nobody says.
+    r"|^(?:one|two|three|four|five|six|\d+|several|most|some|many|few|none|all)"
+    r"(?: of the (?:two|three|four|five|six|seven|ten|\d+))?"
+    r"(?= (?:so far|have|has|had|are|were|is|was|do|did|can|will)\b)"
     r"|\b(?:few|some|two|three|many) more(?=[.,!?]|$| (?:last|this|next|today|yesterday|to|in|on|at|and)\b)"
     r"|\bthose \w+|\bthat \w+(?=[.?!]|$)"
     r"|\beach(?=\s*(?:[.,;!?]|$))"
@@ -91,7 +108,7 @@ _EMPTY_IT = regex(
     r"|since)\b|\bit(?:'s| is) (?:been|raining|snowing"
     r"|late|early|time)\b|\bit (?:takes|took|rained|snowed|seems|turns|turned|means|felt|feels"
     r"|looks)\b(?= (?:like|that|out|as|\w+ to|me|us|a))"
-    r"|\bma[dk]e it (?:to|through|back|work|happen)\b|\bit (?:up|out)\b",
+    r"|\bma[dk]e it (?:to|through|back|work|happen)\b|\bit (?:up|out)\b|\b(?:give it time|take it easy)\b",
     re.I,
 )
 # "The inserted line is not correct.": which one, the sentence before says. Not where a clause, a name or a
@@ -157,10 +174,14 @@ def points_back(text: str) -> bool:
             return pointed["noun"][:_STEM].lower() not in text[: found.start()].lower()
         of_it = _OF_WHAT_IS_MEANT.search(text, 0, found.start())
         end = of_it.start() if of_it else found.start()
-        return _NAMING.get(found.lastgroup or "", _CANDIDATE).search(text, 0, end) is None
+        naming = _NAMING.get(found.lastgroup or "", _CANDIDATE)
+        # "My cousin wants it": neither somebody nor several things, nor what they do, is meant by "it".
+        no_thing = _NO_THING if found[0].lower().startswith("it") else None
+        return all(no_thing and no_thing.search(named[0]) for named in naming.finditer(text, 0, end))
     return False
 
 
+_NO_THING = regex(rf"\b(?:{_PEOPLE})$|^\w+s$", re.I)
 # What a pronoun of each kind may mean. Of what is done a clause speaks, not a noun.
 _NAMING = {"person": SOMEBODY, "place": _PLACE, "action": _CLAUSE}
 
@@ -177,3 +198,30 @@ def known_thing(text: str) -> str:
     if _SAYS_WHICH.search(text, found.end()):
         return ""
     return found["noun"].split()[-1]
+
+
+_GREETS = regex(
+    r"(?:hey|hi|hello|so|and)?\W*"
+    r"(?:how(?:'s| is| are|'re|'ve| have| has)? (?:it|you|things|everything|life|ya)"
+    r"(?: (?:been|going|doing|holding up))*|what's (?:up|new|good)|what have you been up to)"
+    r"(?: (?:with you|lately|today|these days|recently|there))?\W*$",
+    re.I,
+)
+
+
+def greets(text: str) -> bool:
+    """Whether a text only asks how someone is: "How's it going?"."""
+    return _GREETS.match(text.replace("’", "'")) is not None
+
+
+# "I painted this after a trip": what is beside it. Not "this year".
+_SHOWS = regex(
+    r"(?:^|[.!?] )here(?:'s| is| are)\b|\b(?:that|those) (?:pic|picture|photo|shot|image)s?\b"
+    rf"|\b(?:this|these)(?: {_NO_TIME}\w+|(?=\s*(?:[.!,]|$)))|(?<=[a-z] )(?:this|these) (?:is|was|are|and)\b",
+    re.I,
+)
+
+
+def shows(text: str) -> bool:
+    """Whether a text points at a picture that is shown with it."""
+    return bool(_SHOWS.search(text.replace("’", "'")))

@@ -35,11 +35,10 @@ from onlooker.models.extractive.pieces import (
     is_call,
     is_exclaimed,
     is_question,
-    is_spent,
     link,
     only_asks,
     quotes,
-    shows,
+    run_on,
     split,
     vocatives,
     weigh_record,
@@ -63,11 +62,11 @@ from onlooker.models.extractive.words import (
     units,
     value_units,
 )
-from onlooker.policy.asked import of_messages, of_notes
+from onlooker.policy.asked import NONE, of_messages, of_notes
 from onlooker.policy.dates import annotate, obvious_dates
 from onlooker.policy.instructions import own_and_quoted
 from onlooker.policy.pace import give_way
-from onlooker.policy.references import known_thing
+from onlooker.policy.references import shows
 from onlooker.policy.reply.judge import SMALL_NOTE
 from onlooker.policy.reply.note_text import CRITICAL_SHARE, QUOTED_BY, STANDING
 from onlooker.policy.secrets import mask
@@ -116,29 +115,33 @@ def _observe(request: ObserveRequest, asked: Sequence[str]) -> str:
     left = max(source, SMALL_NOTE) - estimate("\n".join(asked)) - 1
     # Standing instructions stay above the lines for good, so the lines do not repeat them. Nor do they repeat
     # a request where there is little room.
-    above = [line for line in asked if line.startswith(STANDING) or left < limit]
+    repeated = [line for line in asked if line.startswith(STANDING) or left < limit]
     limit = max(1, min(limit, left)) if asked else limit
     _ration_critical(pieces, limit)
     users = {m.speaker for m in request.messages if m.role == "user"}
-    told = [(user, units(line)) for line in above for user in users]
+    told = [(user, units(line)) for line in repeated for user in users]
     pieces = without_noted(pieces, [*noted, *told]) or pieces
     said = Coverage(units for _, units in noted)
     if request.format == "prose":
+        values: list[str] = []
         text = _fit(_selection(pieces, said), limit, _OBSERVATION_IN_PROSE)
     else:
+        values = _values(request.messages, reader.unsaid)
         selection = _selection(pieces, said)
-        text = _fit_with_ledger(
-            _values(request.messages, reader.unsaid), limit, lambda room: _fit(selection, room, render), asked
-        )
+        text = _fit_with_ledger(values, limit, lambda room: _fit(selection, room, render), asked)
     if text:
         return _below(asked, text)
-    last = _last_resort(request.messages, pieces, limit, left)
-    # What the request says already is not said again in part.
-    words = last.rpartition(": ")[2].strip(" …")
-    is_repeated = last.endswith("…") and bool(words) and words in "\n".join(asked)
-    # "Yes, please proceed with that.": what the user asks for is above.
-    says_nothing = is_exclaimed(words) or is_courtesy(words)
-    return "\n".join(asked) if asked and (is_repeated or says_nothing) else _below(asked, last)
+    above = "\n".join(line for line in asked if not line.endswith(f": {NONE}"))
+    # What the request says is not said again, in whole or in part.
+    last = _last_resort(pieces, _not_said_in(above, reader.spoken()), limit, left)
+    words = last.rpartition(": ")[2]
+    if above and (last.endswith("…") or is_exclaimed(words) or is_courtesy(words)):
+        last = ""
+    note = _below(asked, last)
+    missing = [value for value in values if not holds(note, value)]
+    room = max(_MIN_LEDGER, int(limit * _LEDGER_SHARE))
+    ledger = values_line(missing, min(left - estimate(last) - 1, room))
+    return f"{note}\n{ledger}" if ledger else note
 
 
 @lru_cache(maxsize=32)
@@ -180,56 +183,69 @@ def _values(messages: Sequence[Message], unsaid: frozenset[str]) -> list[str]:
     return sorted(found, key=lambda value: not holds(said, value))
 
 
-def _last_resort(messages: Sequence[Message], pieces: Sequence[Piece], limit: int, most: int) -> str:
-    """Return something for a source that is too short, too plain or too strange to choose from.
-
-    A whole piece may exceed the limit, up to what it stands for; or else one of its sentences. Its speaker is
-    always named.
+def _last_resort(pieces: Sequence[Piece], spoken: Sequence[Piece], limit: int, most: int) -> str:
+    """Return something for a source that is too short, too plain or too strange to choose from: `spoken`
+    messages that follow each other, or a piece, whole even if it exceeds the limit, up to what it stands for;
+    or else the beginning of a message. Its speaker is always named.
     """
     alone = [piece for piece in pieces if piece.needs is None and piece.quality > 0]
     alone.sort(key=lambda piece: -piece.quality * sum(piece.units.values()) / max(1, piece.cost))
-    said = [
-        replace(piece, text=text)
-        for piece in alone
-        for text in split(piece.text)
-        # A question, or a request, is about what was said before it.
-        if not (refers_back(text) or known_thing(text) or is_question(text) or is_spent(text))
-    ]
+    short = max(limit, min(most, SMALL_NOTE))
+    # Of messages that follow each other, only the first may mean something that nobody sees.
+    clearest = max((piece.quality for piece in spoken), default=0)
+    is_clear = clearest == _CLEAR
+    firsts = [n for n, piece in enumerate(spoken) if piece.quality == clearest]
+    starts, least = (firsts, 1) if is_clear else (sorted({_asked(spoken, n) for n in firsts}), 2)
+    runs = [run for n in starts if (run := _run(spoken, n, short, least, most))]
+    runs.sort(key=lambda run: -_says(run))
+    whole = [[piece] for piece in alone]
+    calls = [[piece] for piece in alone if is_call(piece.speaker)]
     # Without its heading, a line would be read as said on the day of the note before.
     for headed in (True, False):
-        for room, choice in ((limit, alone), (most, alone), (most, said)):
-            for piece in choice:
-                text = render([piece if headed else replace(piece, day="")])
+        clear = runs if is_clear else []
+        for room, choice in ((limit, whole), (most, calls), (most, clear), (most, whole), (most, runs)):
+            for chosen in choice:
+                text = render(chosen if headed else [replace(piece, day="") for piece in chosen])
                 if estimate(text) <= room:
                     return text
-    spoken = [(who, " ".join(text.split()), m.at) for m in messages for who, text in _parts(m, m.body)]
-    if not messages:
+    if not spoken:
         return ""
-    spoken = [said for said in spoken if said[1]] or [("", "", messages[0].at)]
-    # What was said first is as clear as it ever was.
-    clear = (
-        (n, in_part)
-        for in_part in (False, True)
-        for n, said in enumerate(spoken)
-        if _stands_alone(said[1], in_part=in_part)
-    )
-    n, in_part = next(clear, (0, False))
-    who, words, at = spoken[n]
-    who = who or messages[0].speaker
-    if in_part and n:
-        # It may answer what was said before it.
-        day = f"## {at.date()}\n" if at else ""
-        text = f"{day}{spoken[n - 1][0]}: {spoken[n - 1][1]}\n{who}: {words}"
-        if estimate(text) <= max(limit, most):
-            return text
+    piece = spoken[firsts[0]]
     # Its beginning alone: the end of a sentence without its "if" says something else.
     longest = min(120, max(_SHORTEST, 3 * limit))
-    for heading in (f"## {at.date()}\n" if at else "", ""):
+    for heading in (f"## {piece.day}\n" if piece.day else "", ""):
         for length in range(longest, _SHORTEST, -_SHORTEST):
-            text = f"{heading}{who}: {_beginning(words, length)}"
+            text = f"{heading}{piece.speaker}: {_beginning(piece.text, length)}"
             if estimate(text) <= max(limit, most):
                 return text
-    return f"{who}: {_beginning(words, _SHORTEST)}"
+    return f"{piece.speaker}: {_beginning(piece.text, _SHORTEST)}"
+
+
+def _not_said_in(text: str, spoken: Sequence[Piece]) -> list[Piece]:
+    said = units(text)
+    return [piece for piece in spoken if not text or piece.units.keys() - said.keys()]
+
+
+def _asked(spoken: Sequence[Piece], n: int) -> int:
+    """Return the message that asks what this one may answer, or else the one before."""
+    near = range(n, max(-1, n - 4), -1)
+    return next((k for k in near if is_question(spoken[k].text)), max(0, n - 1))
+
+
+def _run(spoken: Sequence[Piece], start: int, room: int, least: int, most: int) -> list[Piece]:
+    """Return as many messages as fit, one after the other: the first `least` of them into `most`."""
+    run: list[Piece] = []
+    cost = 0
+    for piece in spoken[start:]:
+        cost += piece.cost + prefix_cost(piece.speaker) + (0 if run and piece.day == run[-1].day else 8)
+        if cost > (most if len(run) < least else room):
+            break
+        run.append(piece)
+    return run
+
+
+def _says(run: Sequence[Piece]) -> float:
+    return sum({unit: weight for piece in run for unit, weight in piece.units.items()}.values())
 
 
 def _beginning(words: str, length: int) -> str:
@@ -241,17 +257,6 @@ def _beginning(words: str, length: int) -> str:
         if is_cjk(short) and (clauses := _WHOLE_CLAUSES.match(short)):
             return f"{clauses[1]}…"
     return short.strip(_OPEN) or "…"
-
-
-def _stands_alone(text: str, *, in_part: bool) -> bool:
-    """Whether a text says something without what was said before it; or only `in_part`, if it is long."""
-    said = split(text)
-    says_something = not is_courtesy(text) and max(units(text).values(), default=0.0) > GENERAL
-    if not said or refers_back(said[0]) or not says_something:
-        return False
-    if in_part:
-        return len(text) > _LONG_ENOUGH
-    return not (answers_unseen(said[0]) or goes_on(said[0]) or any(map(refers_back, said)))
 
 
 # -- From messages to pieces
@@ -288,6 +293,7 @@ _PROMPT_PIECES = 2
 _RECENT = 8  # pieces among which a pronoun finds whom it means
 _MAX_WORD_LENGTH = 100
 _SHORTEST = 12  # characters of a last resort
+_CLEAR = 2  # what a message is worth that can be understood without what was said before it
 _LONG_ENOUGH = 24  # of a message that can be understood in part without what was said before it
 # Not after the number of a list's next item.
 _WHOLE_SENTENCES = regex(r".{12,}(?:[.!?](?=\s)|[。！？])(?<!\d\.)", re.S)
@@ -313,6 +319,7 @@ class _Reader:
         self.unsaid = self._traffic.unsaid  # values that say nothing
         self._recent: list[Piece] = []  # what was said last, since the last result of a tool
         self._goes_before = bool(noted)  # whether something was said before that
+        self._dependent: set[int] = set()  # messages that mean something said before them
         # Values that people and arguments name are likely to be needed again.
         self._wanted = frozenset(
             unit
@@ -336,6 +343,35 @@ class _Reader:
             elif is_call(piece.speaker):
                 piece.needs = outcomes.get(piece.speaker)
         return found
+
+    def spoken(self) -> list[Piece]:
+        """Return the messages that say something, whole: what tools return only where nobody says anything.
+        They are worth 2 if they can be understood without what was said before, or 1 if in part, or 0."""
+        found: dict[bool, list[Piece]] = {True: [], False: []}
+        for i, message in enumerate(self._messages):
+            for who, text in _parts(message, message.body):
+                said = [quote.text for quote in quotes(_CAPTION.sub("", text), whole=True)]
+                words = run_on([*said, *map(_described, _CAPTION.finditer(text))] or [" ".join(text.split())])
+                if not words or _MARKER.match(words):
+                    continue
+                piece = self._piece(message, (i, len(found)), words, who)
+                piece.cost, piece.units = estimate(piece.text) + 1, units(words)
+                piece.quality = self._clearness(words, i)
+                found[message.role == "tool"].append(piece)
+        everything = found[False] or found[True]
+        everything = [*{(piece.speaker, piece.text): piece for piece in reversed(everything)}.values()][::-1]
+        said = [piece for piece in everything if not all(map(is_courtesy, split(piece.text)))]
+        return said or everything or [self._piece(m, (0, 0), "…", m.speaker) for m in self._messages[:1]]
+
+    def _clearness(self, text: str, message: int) -> int:
+        said = split(text)
+        says_something = not is_courtesy(text) and max(units(text).values(), default=0.0) > GENERAL
+        if not said or refers_back(said[0]) or not says_something:
+            return 0
+        depends = message in self._dependent or answers_unseen(said[0]) or goes_on(said[0])
+        if not (depends or any(map(refers_back, said))):
+            return _CLEAR
+        return int(len(text) > _LONG_ENOUGH)
 
     def _of_message(self, message: Message, i: int) -> list[Piece]:
         if message.role == "tool":
@@ -380,20 +416,24 @@ class _Reader:
             piece = self._piece(message, (i, k), quote.text, who)
             weigh_speech(piece, self._names, role=role, answers=asked)
             if not _says_something(piece):
-                if is_courtesy(quote.text) or not (piece.units or announces(quote.text)):
+                may_be_meant = piece.units or announces(quote.text) or is_question(quote.text)
+                if is_courtesy(quote.text) or not may_be_meant:
                     continue
                 # Worth nothing alone, but it may announce what follows, or say what a pronoun means.
                 piece.quality = 0.0
-            elif tries or (is_exclaimed(quote.text) and not asked):
+            elif tries or (not asked and is_exclaimed(quote.text)):
                 piece.quality = 0.0
             if quote.needs in found:
                 piece.needs, piece.depth = found[quote.needs].place, found[quote.needs].depth + 1
-            elif pictured and shows(quote.text, pictured[0].text):
+            elif pictured and shows(quote.text):
                 piece.needs, piece.depth = pictured[0].place, 1
             elif quote.needs in unclear or not link(piece, self._recent, goes_before=self._goes_before):
                 unclear.add(k)
+                self._dependent.add(i)
                 self._recent = [*self._recent, piece][-_RECENT:]
                 continue
+            elif piece.needs is not None and piece.needs[0] != i:
+                self._dependent.add(i)
             piece.quality *= _SYSTEM_WORTH if role == "system" else 1.0
             others = role in ("assistant", "system") or who != message.speaker
             piece.priority = priority(quote.text, asks=only_asks(quote.text), by_others=others)
@@ -416,7 +456,7 @@ class _Reader:
     def _pictured(self, message: Message, i: int, last: tuple[str, str]) -> list[Piece]:
         who, text = last
         caption = _CAPTION.search(text)
-        shown = [f"[pic: {_CAPTION_OPENING.sub('', caption[1]).strip()}]"] if caption else []
+        shown = [_described(caption)] if caption else []
         pieces: list[Piece] = []
         for k, shown_text in enumerate([*shown, *message.attachments], _FIRST_PICTURE):
             piece = self._piece(message, (i, k), shown_text, who)
@@ -440,6 +480,10 @@ class _Reader:
             weigh_record(piece, self._wanted)
             pieces.append(piece)
         return [piece for piece in pieces if piece.units]
+
+
+def _described(caption: re.Match[str]) -> str:
+    return f"[pic: {_CAPTION_OPENING.sub('', caption[1]).strip()}]"
 
 
 def _says_something(piece: Piece) -> bool:
@@ -606,7 +650,7 @@ def _changed(before: str, after: str) -> str:
 
 # -- Fitting pieces and values into the limit
 
-_LEDGER_SHARE = 0.1
+_LEDGER_SHARE, _MIN_LEDGER = 0.1, 16
 _CLOSE_ENOUGH = 8  # tokens that may stay unused
 _TRIES = 4
 

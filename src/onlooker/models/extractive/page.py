@@ -20,12 +20,12 @@ from onlooker.models.extractive.pieces import (
     is_call,
     link,
     passages,
-    shows,
     split,
     whole_parts,
 )
 from onlooker.models.extractive.tool_results import TROUBLE
 from onlooker.models.extractive.words import DENIAL
+from onlooker.policy.references import shows
 from onlooker.policy.reply import Line, read
 from onlooker.policy.reply.note_text import reads_as_asked
 from onlooker.policy.text import regex, sentences
@@ -386,7 +386,7 @@ def _pieces(line: Line, number: int, before: Sequence[Piece], format: NoteFormat
             piece.needs, piece.depth = (number, 0), 1
         elif k == picture:
             pass  # what points at it needs it, so it needs nothing
-        elif picture is not None and shows(part, parts[picture]):
+        elif picture is not None and shows(part):
             piece.needs, piece.depth = (number, picture), 1
         elif not is_call(speaker) and not link(piece, recent) and recent:
             said = recent[-1]

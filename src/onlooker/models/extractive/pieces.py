@@ -19,6 +19,8 @@ from onlooker.models.extractive.tool_calls import changes_something
 from onlooker.models.extractive.tool_results import CODE_LINE, OUTCOME, TROUBLE, definitions
 from onlooker.models.extractive.words import (
     CJK_PERSON,
+    GENERAL,
+    TIME,
     confirms,
     explains_failure,
     goes_on,
@@ -93,7 +95,11 @@ _CONTRASTS = regex(
     re.I,
 )
 # "And add the years.", "Half the dose from July though.": a few words that say nothing alone.
-_ADDS = regex(r"and (?:\S+ ){0,3}\S+$|(?:\S+ ){0,8}though[.!]?$", re.I)
+_ADDS = regex(
+    r"and (?:\S+ ){0,3}\S+$|and (?:the|an?|some|another|in|on|at|with|for|from) (?:\S+ ){0,11}\S+$"
+    r"|(?:\S+ ){0,8}though[.!]?$",
+    re.I,
+)
 
 
 def split(line: str) -> list[str]:
@@ -198,6 +204,8 @@ _BREAK = regex(
     rf"|(?: [-–—]+ |; )(?={_SUBJECT} [a-z]{{2,}})",
     re.I,
 )
+# "We left early, and my sister" (and I went home).
+_HALF_SUBJECT = regex(r"(?:,|\band) (?:my|our|the|his|her|their|[A-Z]\w+)(?: [\w'-]+){0,2}$")
 _STATED = regex(
     r"\b(?:i|we|he|she|they|it|there)(?:'\w+)? \w+ \w+|^(?:just |finally |also )?[a-z]+(?:ed"
     r"|ing)? \w+ \w+ \w+",
@@ -228,7 +236,9 @@ def clauses(sentence: str) -> list[str]:
     start = 0
     for found in _BREAK.finditer(text):
         # A pronoun in the rest may mean something in this clause.
-        if _STATED.search(text, start, found.start()) and not _MEANT_BEFORE.search(text, found.end()):
+        part = text[start : found.start()]
+        is_whole = _STATED.search(part) and not _HALF_SUBJECT.search(part)
+        if is_whole and not _MEANT_BEFORE.search(text, found.end()):
             parts.append(sentence[start : found.start()])
             start = found.end()
     parts.append(sentence[start:])
@@ -324,6 +334,9 @@ def _shortened(text: str) -> str:
 # -- What a piece needs to be understood
 
 _DEEPEST = 3
+# The weight of all words of a sentence that says little without the one before it, in its message or in the
+# one that it replies to.
+_LITTLE, _VERY_LITTLE = 3.5, 1.5
 _SAYS_ENOUGH = 12  # characters of Chinese, Japanese or Korean
 
 
@@ -348,7 +361,10 @@ def link(piece: Piece, recent: Sequence[Piece], *, goes_before: bool = False) ->
     elif before is None:
         refers = goes_before and _goes_on_unseen(piece)
     elif not _goes_on(piece):
-        return True
+        # What says little stands beside what it was said after, if anything.
+        before, refers = _beside(piece, recent), False
+        if before is None:
+            return True
     else:
         # A long contrast says enough, and so does what the user says of themselves to an assistant.
         enough = _MAX_PASSAGE // 4
@@ -363,6 +379,18 @@ def link(piece: Piece, recent: Sequence[Piece], *, goes_before: bool = False) ->
     else:
         piece.needs, piece.depth = before.place, before.depth + 1
     return True
+
+
+def _beside(piece: Piece, recent: Sequence[Piece]) -> Piece | None:
+    """Return the piece before one that says little, if that says something: what it is said of."""
+    last, says = recent[-1], sum(units(piece.text).values())
+    says_nothing = max(units(last.text).values(), default=0.0) <= GENERAL
+    if says_nothing or is_cjk(piece.text) or is_question(piece.text):
+        return None
+    if last.place[0] == piece.place[0]:
+        return last if says < _LITTLE else None
+    replies = not _in_role(piece.speaker) and (is_question(last.text) or not is_own(piece.text))
+    return last if replies and says < _VERY_LITTLE else None
 
 
 def _meant(piece: Piece, recent: Sequence[Piece]) -> Piece | None:
@@ -453,26 +481,6 @@ def asked_before(recent: Sequence[Piece], speaker: str, message: int) -> Piece |
     )
 
 
-_SHOWS = regex(
-    r"(?:^|[.!?] )here(?:'s| is| are)\b|\b(?:this|that|these|those) (?:pic|picture|photo|shot|image)s?\b"
-    r"|\b(?:look at|check out) (?:this|these)\b|\b(?:this|these)(?=\s*(?:[.!]|$))",
-    re.I,
-)
-
-
-# "I decorated this tree", beside the picture of a tree.
-_THIS_THING = regex(r"\b(?:this|these) ([a-z-]+)(?: ([a-z-]+))?", re.I)
-
-
-def shows(text: str, picture: str) -> bool:
-    """Whether a text points at a picture that is shown with it."""
-    text = text.replace("’", "'")
-    if _SHOWS.search(text):
-        return True
-    things = {word_unit(word) for found in _THIS_THING.findall(text) for word in found if word} - {""}
-    return not things.isdisjoint(units(picture))
-
-
 def _goes_on(piece: Piece) -> bool:
     """Whether a piece has no subject of its own, or takes back what was said before it."""
     opening = _opening(piece.text)
@@ -503,6 +511,7 @@ _FIELD = regex(r"[^\s:：][^:：.!?。！？]{0,40}[:：]\s*\S")
 _TABLE_RULE = regex(r"[ |:+=-]+$")
 _FENCED = regex(r"```([^\n`]*)\n(.*?)(?:```|\Z)", re.S)
 _MANY_CODE_LINES = 3
+_SHORT_ITEM = 24  # characters
 _FEW_LINES = 4
 # Items of a list that is written in one line.
 _INLINE_ITEM = regex(r"(?<=[：:。；;\s])[(（]?(\d{1,2})[.)、）]\s*(?=[^\d\s])")
@@ -560,7 +569,10 @@ def quotes(
             heading, item = heading if i and announces(lines[i - 1].rstrip()) else None, None
         above = item if inside else heading
         has_parts = i + 1 < len(lines) and _indent(lines[i + 1]) > indent
-        a_field = bool(mark and not mark[2][0].isdigit() and _FIELD.match(content)) and not has_parts
+        # Some of the ids that were found are not the ids that were found.
+        is_short = len(content) <= _SHORT_ITEM and content.count(" ") < 2 and not _ENDED.search(content)
+        is_field = mark and not mark[2][0].isdigit() and _FIELD.match(content)
+        a_field = bool(mark and (is_short or is_field)) and not has_parts
         if in_table and _TABLE_RULE.match(content):
             continue
         if above is not None and (inside or a_field) and len(found[above].text) + len(line) <= _MAX_LENGTH:
@@ -630,8 +642,11 @@ _WITHOUT_SUBJECT = regex(
 )
 
 
-# "Game changer!": a reaction. What may have a verb ("Sold out!") tells something.
-_EXCLAIMED = regex(r"(?!(?:[Ii]t's|[Nn]ot?) |[^!]*(?:\bto\b|(?<!goo)d\b))[A-Z]?[a-z'-]+(?: [a-z'-]+){0,2}!+$")
+# "Game changer!", "Classic.": a reaction. What may have a verb ("Sold out!") tells something.
+_EXCLAIMED = regex(
+    r"(?!(?:Noted|Received)\b)[A-Z][a-z]+[.!]$"
+    r"|(?!(?:[Ii]t's|[Nn]ot?) |[^!]*(?:\bto\b|(?<!goo)d\b))[A-Z]?[a-z'-]+(?: [a-z'-]+){0,2}!+$"
+)
 
 
 def is_exclaimed(text: str) -> bool:
@@ -661,24 +676,6 @@ def is_own(text: str) -> bool:
 
 # -- What it is worth
 
-TIME = regex(
-    r"\b(?:yesterday|last night|today|tonight|tomorrow|this (?:morning|afternoon|evening)"
-    r"|(?:last|past|previous|this|next|coming) (?:few )?(?:weeks?|weekend|months?|years?|summer|winter"
-    r"|spring|fall|autumn|(?:mon|tues|wednes|thurs|fri|satur|sun)day)"
-    r"|(?:\d+|an?|one|two|three|four|five|six|seven|eight|nine|ten|couple of|few) (?:day|week|month|year)s?"
-    r" (?:ago|later|from now)|(?:since|for|in) (?:\d+|an?|one|two|three|four|five|six|seven|ten|few)"
-    r" (?:day|week|month|year)s?|(?:january|february|march|april|may|june|july|august|september|october"
-    r"|november"
-    r"|december) \d{1,2}|\d{1,2}(?:st|nd|rd|th)? (?:of )?(?:january|february|march|april|may|june"
-    r"|july|august"
-    r"|september|october|november|december)|in (?:january|february|march|april|may|june|july|august"
-    r"|september"
-    r"|october|november|december)|(?:19|20)\d\d)\b|昨天|明天|今天|前天|后天|上周|下周|上个月|下个月"
-    r"|去年|明年"
-    r"|昨日|明日|今日|先週|来週|先月|来月|昨年|来年|어제|내일|오늘|지난주|다음 ?주|지난달|다음 ?달"
-    r"|작년|내년",
-    re.I,
-)
 _FACT = regex(
     r"\b(?:love|like|prefer|hate|favou?rite|live|study|own|plan|planning|want|need|hope|going to"
     r"|thinking|use|play"
@@ -699,8 +696,9 @@ _SPENT_WORTH = 0.4
 _OFFER = regex(
     r"(?:(?:could|can|would|may) (?:you|i) (?:please )?(?:provide|confirm|share|tell|let|have|specify)\b"
     r"|would you like\b|do you (?:want|have any)\b|please (?:confirm|provide|share|specify|let me)\b"
-    r"|(?:if|once|whenever) you (?:need|have|confirm|would like|change|provide|want)\b|feel free\b"
-    r"|i'll need (?:you|your)\b|to (?:assist|help) you\b|how would you like\b)",
+    r"|(?:if|once|whenever) (?:you (?:need|have|confirm|would like|change|provide|want)\b"
+    r"|there(?:'s| is) anything)"
+    r"|feel free\b|i'll need (?:you|your)\b|to (?:assist|help) you\b|how would you like\b)",
     re.I,
 )
 # "Seeing them smile is the best", "Keep going", "It was great": true of anybody, or of nothing.

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
-from onlooker.policy.references import points_back
+from onlooker.policy.references import greets, points_back
 from onlooker.policy.text import CJK, is_cjk, regex
 from onlooker.policy.values import find_values
 
@@ -323,6 +323,26 @@ def _cjk_units(run: str) -> Iterable[tuple[str, float]]:
         yield pair, (0.6, 0.2, 0.05)[grammar]
 
 
+TIME = regex(
+    r"\b(?:yesterday|last night|today|tonight|tomorrow|this (?:morning|afternoon|evening)"
+    r"|(?:last|past|previous|this|next|coming) (?:few )?(?:weeks?|weekend|months?|years?|summer|winter"
+    r"|spring|fall|autumn|(?:mon|tues|wednes|thurs|fri|satur|sun)day)"
+    r"|(?:\d+|an?|one|two|three|four|five|six|seven|eight|nine|ten|couple of|few) (?:day|week|month|year)s?"
+    r" (?:ago|later|from now)|(?:since|for|in) (?:\d+|an?|one|two|three|four|five|six|seven|ten|few)"
+    r" (?:day|week|month|year)s?|(?:january|february|march|april|may|june|july|august|september|october"
+    r"|november"
+    r"|december) \d{1,2}|\d{1,2}(?:st|nd|rd|th)? (?:of )?(?:january|february|march|april|may|june"
+    r"|july|august"
+    r"|september|october|november|december)|in (?:january|february|march|april|may|june|july|august"
+    r"|september"
+    r"|october|november|december)|(?:19|20)\d\d)\b|昨天|明天|今天|前天|后天|上周|下周|上个月|下个月"
+    r"|去年|明年"
+    r"|昨日|明日|今日|先週|来週|先月|来月|昨年|来年|어제|내일|오늘|지난주|다음 ?주|지난달|다음 ?달"
+    r"|작년|내년",
+    re.I,
+)
+
+
 @lru_cache(maxsize=1_024)
 def value_units(text: str) -> tuple[str, ...]:
     """Return the exact values of a text that someone may ask for, as units: each once, in order."""
@@ -351,10 +371,12 @@ _CJK_POINTER = regex(
     r"|^我也(?!许)|^[^。！？,.，、与和跟同]{0,12}(?:相关|类似|同类)的"
     r"|^(?:[^。！？、]{0,4}は)?途中で"
     r"|^[^、，。！？,.]{0,8}?(?<!其)[他她]"
-    r"|^[^、，。！？,.]{0,20}?(?:它|[这這](?!次|周|週|几|两[周天年月个]|里|边|段|样|么(?![说想做])|份|方|月|一[周年天])|那(?:个|些|件)|[前后後]者|[两両]方|两者"
+    r"|^[^、，。！？,.]{0,20}?(?:它|[这這](?!次|周|週|几|两[周天年月个]|里|边|段|样|么(?![说想做])|份|方|月|一[周年天])|那(?:个|些|件|次|边|天|时候?)|[前后後]者|[两両]方|两者"
     r"|同じ(?!よう|く)|そ(?:れ(?!ぞれ|と、|に、|から)|の(?!うち)|こ(?!そ)|う(?:だ|で|な|し|い(?!えば)|思|言)|っち|んな)"
     r"|(?<!ど)こ(?:れ(?!から|まで)|の(?!前|間|頃|くらい|ぐらい))|あ(?:れ(?!ば)|の(?=\w)))"
-    r"|^[^。！？]{0,40}?(?:そっち|あっち)"
+    r"|^[^。！？]{0,40}?(?:そっち|あっち|、(?:それ|これ|あれ)[。！？])"
+    # "带上片子，他会问的": nobody before that is named.
+    r"|^(?:(?![妈爸父母弟哥姐妹师生友]|[\u4e00-\u9fff]{2,3}(?:说|是|要|也|叫|问|让))[^。！？]){0,30}，[他她]"
     r"|^(?:\S+ ){0,2}(?:그(?:것|건|게|걸|녀|는|가|의|들|래서|때|곳|렇|런|럼)|그 |이(?:것|건|게|거)|저것|거기"
     r"|걔)"
     # "我同意，但…", "五階は大変だね", "三本は多いだろ", "太可惜了": said of what someone else said.
@@ -369,7 +391,7 @@ _CJK_POINTER = regex(
 CJK_PERSON = regex(r"[^、，。！？,.]{0,8}?(?<!其)[他她彼]|그녀|걔")
 # A reason, or what follows from one, is said of the sentence before.
 _CJK_REASON = regex(
-    r"^(?:因为|所以|因此|那(?:我|你|您|咱|就|先)|だから|なので|では|じゃあ|じゃ、|だったら|なら、|それなら|그래서|그럼|그러면|왜냐)"
+    r"^(?:因为|所以|因此|还有[，、]|나도(?=[.,!\s])|저도(?=[.,!\s])|那(?:我|你|您|咱|就|先)|だから|なので|では|じゃあ|じゃ、|だったら|なら、|それなら|그래서|그럼|그러면|왜냐)"
     r"|(?:から|ため)です。?$|때문(?:이에요|입니다)\.?$"
 )
 # A topic that is not a time: not "今は", "金曜は", "からは", nor in "はず".
@@ -558,7 +580,7 @@ _INTENT = regex(
 def is_courtesy(text: str) -> bool:
     if is_cjk(text) and not without_filler(text):  # "行。", "收到！"
         return True
-    return bool(_COURTESY.match(text)) and len(text.split()) <= _FEW_WORDS
+    return (bool(_COURTESY.match(text)) and len(text.split()) <= _FEW_WORDS) or greets(text)
 
 
 def confirms(text: str) -> bool:
