@@ -335,6 +335,7 @@ VARIANTS: tuple[dict[str, float], ...] = (
     {"precompute_at": 0.1},
     {"reflect_at": 0.45},
     {"reflect_to": 0.25},
+    {"reflect_to": 0.4},
 )
 ASKED_BUDGET = 4_000
 

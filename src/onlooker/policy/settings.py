@@ -189,7 +189,7 @@ class Settings:
         choices=("memory", "observations"),
     )
     reflect_to: float = _setting(
-        0.4,
+        0.45,
         "How far they are condensed, as a share of `reflect_at`. 0: every observation. With the built-in "
         "model the default is larger in budgets below 7,500 tokens, and where `recall` is off.",
         low=0,
