@@ -37,25 +37,17 @@ def _first_call(made: Any, name: str) -> Any:
 
 def _made(made: Any, name: str) -> Any:
     """Give a class the method that `dataclass` makes, and return it."""
-    method = _init(made) if name == "__init__" else _of_dataclass(made, name)
+    own = {"__doc__": made.__doc__}
+    if hasattr(made, "__post_init__"):
+        own["__post_init__"] = made.__post_init__
+    declared = [(f.name, f.type, _again(f)) for f in fields(made)]
+    compares, shows = name in ("__eq__", "__hash__"), name == "__repr__"
+    like = make_dataclass(
+        made.__name__, declared, namespace=own, frozen=True, eq=compares, repr=shows, match_args=False
+    )
+    method = getattr(like, name)
     setattr(made, name, method)
     return method
-
-
-def _of_dataclass(made: Any, name: str) -> Any:
-    declared = [(f.name, f.type, _again(f)) for f in fields(made)]
-    own, shows = {"__doc__": made.__doc__}, name == "__repr__"
-    like = make_dataclass(
-        made.__name__,
-        declared,
-        namespace=own,
-        init=False,
-        frozen=True,
-        eq=not shows,
-        repr=shows,
-        match_args=False,
-    )
-    return getattr(like, name)
 
 
 def _again(f: Field[Any]) -> Any:
@@ -63,45 +55,6 @@ def _again(f: Field[Any]) -> Any:
     given: dict[str, Any] = {"default": f.default, "default_factory": f.default_factory}
     options = {name: value for name, value in given.items() if value is not MISSING}
     return field(**options, init=f.init, repr=f.repr, hash=f.hash, compare=f.compare, kw_only=f.kw_only)
-
-
-class _Factory:
-    """Stands for a value that is made anew with each object, also where the signature is shown."""
-
-    def __repr__(self) -> str:
-        return "<factory>"
-
-
-_FACTORY = _Factory()
-
-
-def _init(made: Any) -> Any:
-    """An `__init__` like that of `dataclass`: made in a third of the time, it sets fields in half of it."""
-    names: dict[str, Any] = {"_factory": _FACTORY}
-    given, keywords, body = list[str](), list[str](), list[str]()
-    for f in fields(made):
-        value = f.name if f.init else f"_default_{f.name}"
-        names[f"_set_{f.name}"] = getattr(made, f.name).__set__
-        default = ""
-        if f.default_factory is not MISSING:
-            names[f"_make_{f.name}"], default = f.default_factory, "=_factory"
-            value = f"_make_{f.name}()" + (f" if {f.name} is _factory else {f.name}" if f.init else "")
-        elif f.default is not MISSING:
-            names[f"_default_{f.name}"], default = f.default, f"=_default_{f.name}"
-        elif not f.init:
-            continue  # `__post_init__` sets it
-        if f.init:
-            (keywords if f.kw_only else given).append(f.name + default)
-        body.append(f" _set_{f.name}(self, {value})")
-    if hasattr(made, "__post_init__"):
-        body.append(" self.__post_init__()")
-    # As `dataclass` does, from a text: only so does each field have a parameter of its own.
-    asked = ", ".join(["self", *given, *(["*", *keywords] if keywords else [])])
-    exec("\n".join([f"def __init__({asked}):", *(body or [" pass"])]), names)
-    method = names["__init__"]
-    method.__annotations__ = {f.name: f.type for f in fields(made) if f.init} | {"return": None}
-    method.__module__, method.__qualname__ = made.__module__, f"{made.__qualname__}.__init__"
-    return method
 
 
 class _LazySignature:
