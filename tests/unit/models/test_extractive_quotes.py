@@ -663,7 +663,7 @@ def test_an_edit_that_worked_says_so_beside_the_lines_it_shows() -> None:
     )
     edit = '{"command": "insert", "path": "/src/parser.pony", "new_str": "// default"}'
     text = observe(*result("edit", edit, shown), tokens=120)
-    assert "edited, lines 99–108" in text
+    assert "edited, shown: lines 99–108" in text
 
 
 def test_what_every_call_is_given_says_nothing() -> None:

@@ -396,7 +396,7 @@ def test_an_edit_that_was_made_says_so_and_a_look_does_not() -> None:
     shown = "\n".join(f"     {n}\tDEF(idseqsingle{n});" for n in range(689, 703))
     result = "Here's the result of running `cat -n` on a snippet of src/parser.c:\n" + shown
     assert records_of_result(f"The file src/parser.c has been edited. {result}", set()) == [
-        "edited, lines 689–702"
+        "edited, shown: lines 689–702"
     ]
     assert records_of_result(result, set()) == ["lines 689–702"]
 

@@ -361,9 +361,9 @@ def _output_records(text: str) -> list[str]:
         spoken = [_before_announcement(line) if line.endswith(":") else line for line in spoken]
         spoken = [line for line in spoken if line]
         if done := next((found[1] for line in spoken if (found := _EDITED.match(line))), ""):
-            # That it was done says more than what is shown of it.
+            # That it was done says more than what is shown of it, which is more than what was changed.
             spoken = [line for line in spoken if not _EDITED.match(line)]
-            digest = [f"{done}, {digest[0]}", *digest[1:]]
+            digest = [f"{done}, shown: {digest[0]}", *digest[1:]]
     return [*_most_telling(_without_noise(spoken)), *digest]
 
 
