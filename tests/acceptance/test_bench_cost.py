@@ -64,7 +64,7 @@ def test_notes_by_the_smaller_model_cost_its_share_of_the_price(prices: cost.Pri
 async def test_a_new_tier_is_written_and_older_ones_are_read_from_the_cache() -> None:
     """With a language model, whose reflections stand one behind the other: of the final request, whatever
     stands before the first block that changed is read."""
-    words = " ".join(f"quay{n}" for n in range(60))
+    words = " ".join(f"quay{n}" for n in range(40))
     model = ScriptedModel(lambda request: f"They spoke of {len(request.session.key)} quays: {words}.")
     bill = cost.Bill(cost.PRICES[0])
     seen, reflections = Counter[str](), list[int]()
