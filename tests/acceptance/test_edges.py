@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import onlooker
 from onlooker.domain.events import StepFailed
 from onlooker.domain.messages import Message
-from onlooker.errors import MessageError, SettingsError, StoreError
+from onlooker.errors import ClosedError, MessageError, SettingsError, StoreError
 from onlooker.policy.settings import Settings, Timing
 from onlooker.ports import Reply, Request
 from onlooker.testing import FaultyModel, FrozenClock, ScriptedModel
@@ -263,6 +263,8 @@ async def test_closing_does_not_wait_for_a_model_that_swallows_its_cancellation(
         await memory.session("a").record(onlooker.user(f"Parcel {n} went to Bergen. " * 20))
     async with asyncio.timeout(60):
         await memory.close()
+    with pytest.raises(ClosedError):
+        await memory.session("a").record(onlooker.user("Too late"))
 
 
 async def test_a_task_that_is_cancelled_while_a_model_writes_stays_cancelled() -> None:

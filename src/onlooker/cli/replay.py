@@ -135,10 +135,7 @@ async def replay(
     if as_json:
         screen.json(report)
     elif cost:
-        columns = [Column("provider"), *(Column(title, right=True) for title in _COSTS.values())]
-        screen.table(
-            columns, [[name, *map(_shown, costs.values())] for name, costs in report["cost"].items()]
-        )
+        _print_costs(screen, report["cost"])
 
 
 # The columns of the cost table. Costs are in tokens at the price of an uncached one.
@@ -161,6 +158,11 @@ def _costs(
         found = (round(all_.billed), round(dropped.billed), round(bill.billed), round(share, 2))
         costs[bill.prices.name] = dict(zip(_COSTS, found, strict=True))
     return costs
+
+
+def _print_costs(screen: Screen, billed: dict[str, dict[str, float]]) -> None:
+    columns = [Column("provider"), *(Column(title, right=True) for title in _COSTS.values())]
+    screen.table(columns, [[name, *map(_shown, costs.values())] for name, costs in billed.items()])
 
 
 def _shown(value: float) -> str:

@@ -228,8 +228,7 @@ _MAYBE_STANDING = Phrases(
     r"|no more|no longer|no need|call me|address me|refer to me|until i|unless i|if i|every|each"
     r"|aufhören|weglassen|arrêter|dejar|olvida|for (?:all|any)|under no|at no time|ignore|drop|rule"
     r"|alle|jede[nrs]?|mehr|immer|stets|nie(?:mals)?|ab (?:jetzt|sofort|heute)|von nun an|zukunft"
-    r"|künftig|zukünftig"
-    r"|jedes ?mal|wann immer|merke?|daran|vergiss|nicht mehr|hör"
+    r"|künftig|zukünftig|jedes ?mal|wann immer|merke?|daran|vergiss|nicht mehr|hör"
     r"|toujours|jamais|désormais|dorénavant|à partir de|à l'avenir|oublie|souviens|rappelle|chaque fois|plus"
     r"|arrête"
     r"|siempre|nunca|jamás|en adelante|a partir de ahora|desde ahora|en el futuro|recuerda|olvides|cada vez"
@@ -377,8 +376,7 @@ _ALWAYS_AFTER = regex(
     r"|\b(?:always|never)\s*(?:[.,;!]|$|(?:when|if|in|with|for|before|after|unless|as|on|at|to)\b)",
 )
 _LASTING = Phrases(
-    r"\b(?:from now on|from here on(?: out)?|from this point (?:on|forward)|going forward"
-    r"|henceforth"
+    r"\b(?:from now on|from here on(?: out)?|from this point (?:on|forward)|going forward|henceforth"
     r"|in (?:the )?future|until further notice|every time|each time|whenever|any ?time|unless i|until i"
     r"|when i (?:ask|say|mention|tell|send|paste|give|report|write|use|type|request|talk|want|need|share)"
     r"|in (?:all|every|each|any) (?:answer|reply|response|message|commit|file)\w*"
@@ -412,13 +410,10 @@ _NOT_AGAIN = Phrases(
     r"|(?:don't|do not|dont|you (?:can|may|should) stop|stop|quit|no need to|you (?:don't|do not|no longer)"
     r" (?:have|need) to|you no longer (?:have|need) to)\b[^.]{2,300}\b(?:again|any ?more|ever|from now on)\b"
     r"|(?:you (?:can|may|should|could) (?:now )?)?(?:stop|quit|avoid) (?!working|running|being|getting"
-    r"|having)[a-z]+ing\b"
-    r"|you no longer (?:have|need) to\b"
+    r"|having)[a-z]+ing\b|you no longer (?:have|need) to\b"
     r"|no [a-z][^.?]{2,200}, ever[.!]*$|[a-z][^.?]{2,200} please, always[.!]*$"
     r"|(?:forget|ignore|drop) (?:what i said (?:about|on)|the rule|that rule|my (?:earlier )?instruction))",
-    """
-    ever circumstances time more again any anymore from stop quit avoid longer always forget ignore drop
-    """,
+    "ever circumstances time more again any anymore from stop quit avoid longer always forget ignore drop",
 )
 _CALL_ME = Phrases(
     _LEAD + r"(?:(?:you )?(?:can |should |must )?)(?:call|address) me (?!back|when|if|at|later|on"
